@@ -43,17 +43,18 @@ set(OPENTRN_LAYERS
   "server:base,serving,decoder,runtime"
   "server/api:base,serving"
   "nki:base,numerics,isa,sim/functional"
+  "nki/strict:base"
   "nki/ranks:base,numerics,arch,collectives,mpi,isa,nki"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,planner/program,monitor,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,server/api,nki,nki/ranks,device,monitor,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,trace,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,model,spmd,spmd/run,decoder,serving,server,server/api,nki,nki/strict,nki/ranks,device,monitor,cli"
   "torch:runtime"
 )
 
 # Layers in which no time of a run is spent: they read files, print, or work once for a whole model. See
 # opentrn_compile_quickly().
 set(OPENTRN_QUICKLY
-  arch runtime device mpi traffic import spmd profile model monitor nrt decoder server server/api cli planner planner/compiled planner/program
+  arch runtime device mpi traffic import spmd profile model monitor nrt decoder server server/api nki/strict cli planner planner/compiled planner/program
   compiler/canonicalise compiler/recognise compiler/expand)
 
 function(opentrn_target_of LAYER OUT)

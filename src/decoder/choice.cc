@@ -49,6 +49,13 @@ bool is_token(int32_t token, float largest_logit, int64_t vocabulary) {
   return std::isfinite(largest_logit) && token < vocabulary;
 }
 
+int32_t expect_token(int32_t token, float largest_logit, int64_t vocabulary) {
+  if (is_token(token, largest_logit, vocabulary)) return token;
+  throw Fault(FaultKind::kInput, "decoder.overflow",
+              "the logits are not finite: a value of the model overflowed",
+              "--dtype bfloat16 or float32, which have a larger range than float16");
+}
+
 SamplingRow sampling_row(const SamplingParams& p, double point, int64_t vocabulary) {
   SamplingRow row{};
   // At 0 all but the largest logits have no weight, and the first of those passes 0.

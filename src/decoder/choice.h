@@ -33,6 +33,8 @@ Choice choice_for_all(std::span<const Choice> wanted, Choice most);
 
 // Whether a program's token is one: the largest logit is finite, and the token no padding of the vocabulary.
 bool is_token(int32_t token, float largest_logit, int64_t vocabulary);
+// The token; input fault decoder.overflow where it is none.
+int32_t expect_token(int32_t token, float largest_logit, int64_t vocabulary);
 
 // What a program that draws is told of a row, in fp32: the columns of its argument `sampling`.
 enum SamplingColumn : uint8_t { kInverseTemperature, kMinP, kPoint, kTopK, kTopP };

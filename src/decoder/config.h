@@ -19,8 +19,8 @@
 namespace opentrn::decoder {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu };
-// Tables of tensor_names.cc.
-enum class FileNames : uint8_t {
+// How a folder of Hugging Face calls the tensors of a model: tables of tensor_names.cc.
+enum class NameTable : uint8_t {
   kLlama,
   kLlama4,
   kGlm4,
@@ -102,7 +102,7 @@ struct Config {
   // Attention and the feed-forward layer read the same x, and both terms are added to it (GPT-NeoX, Phi 1 and
   // 2); by one norm where `one_norm`.
   bool parallel = false, one_norm = false;
-  FileNames names = FileNames::kLlama;
+  NameTable names = NameTable::kLlama;
   bool by_rows = false;  // a file has matrices [inputs, outputs], and one of q, k and v (GPT-2)
   bool by_heads =
       false;  // a file has one matrix with each head's q, k and v, one behind the other (GPT-NeoX)

@@ -66,7 +66,7 @@ void add_turned_share(Config& config, const Json& json, const char* key, double 
 Config config_of_gpt2(const Json& json) {
   Config config;
   config.architecture = "gpt2";
-  config.names = FileNames::kGpt2;
+  config.names = NameTable::kGpt2;
   config.by_rows = config.position_table = true;
   add_layer_norms(config, json, "layer_norm_epsilon");
   add_biases(config, true);
@@ -92,7 +92,7 @@ Config config_of_gpt2(const Json& json) {
 
 Config config_of_gpt_neox(const Json& json) {
   Config config = common(json, "gpt_neox", "intermediate_size");
-  config.names = FileNames::kGptNeoX;
+  config.names = NameTable::kGptNeoX;
   config.by_heads = true;
   config.gated = false;
   add_layer_norms(config, json, "layer_norm_eps");
@@ -108,7 +108,7 @@ Config config_of_gpt_neox(const Json& json) {
 
 Config config_of_opt(const Json& json) {
   Config config = common(json, "opt", "ffn_dim");
-  config.names = FileNames::kOpt;
+  config.names = NameTable::kOpt;
   config.position_table = true;
   config.first_position = 2;
   config.gated = false;
@@ -141,7 +141,7 @@ Config config_of_stablelm(const Json& json) {
 Config config_of_starcoder2(const Json& json) {
   Config config = common(json, "starcoder2", "intermediate_size");
   config.kv_heads = integer(json, "num_key_value_heads", config.heads);
-  config.names = FileNames::kStarCoder2;
+  config.names = NameTable::kStarCoder2;
   config.gated = false;
   add_layer_norms(config, json, "norm_epsilon");
   add_biases(config, boolean(json, "use_bias", true));
@@ -154,7 +154,7 @@ Config config_of_starcoder2(const Json& json) {
 Config config_of_phi(const Json& json) {
   Config config = common(json, "phi", "intermediate_size");
   config.kv_heads = integer(json, "num_key_value_heads", config.heads);
-  config.names = FileNames::kPhi;
+  config.names = NameTable::kPhi;
   config.gated = false;
   config.parallel = config.one_norm = config.head_bias = true;
   add_layer_norms(config, json, "layer_norm_eps");

@@ -164,7 +164,7 @@ void add_glm(Config& config, const Json& json, Family family) {
   config.output_bias = false;
   config.fused_gate_up = config.rows_interleaved = true;
   config.norms_after = family == Family::kGlm4;
-  if (config.norms_after) config.names = FileNames::kGlm4;
+  if (config.norms_after) config.names = NameTable::kGlm4;
   add_turned_share(config, json, "partial_rotary_factor", 0.5);
 }
 
@@ -181,7 +181,7 @@ void add_olmo2(Config& config, const Json& json, Family family) {
 
 // transformers' configuration_llama4.py.
 void add_llama4(Config& config, const Json& json) {
-  config.names = FileNames::kLlama4;
+  config.names = NameTable::kLlama4;
   config.rows_interleaved = true;
   add_unturned(config, json);
   config.qk_norm_of_turned = boolean(json, "use_qk_norm", true);
@@ -217,7 +217,7 @@ static void add_experts_of_deepseek(Config& config, const Json& json) {
   config.shared_gate = false;
   config.expert_scale = real(json, "routed_scaling_factor", 1);
   config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
-  config.names = FileNames::kDeepSeek;
+  config.names = NameTable::kDeepSeek;
   const int64_t first = integer(json, "first_k_dense_replace", 0);
   if (integer(json, "moe_layer_freq", 1) != 1) refuse_architecture("experts in every so many layers");
   config.dense.assign(layer_count(config), false);

@@ -177,8 +177,8 @@ std::unique_ptr<Engine> eagle_engine(const Checkpoint& file, const Engine& model
   options.ranks = model.options().ranks;
   options.cores_per_rank = model.options().cores_per_rank;
   options.instance = model.options().instance;
-  auto weights =
-      load_weights(config, file.tensors, Names::kHuggingFace, options.element, /*adapter=*/nullptr, given);
+  auto weights = load_weights(config, file.tensors, FileFormat::kHuggingFace, options.element,
+                              /*adapter=*/nullptr, given);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 

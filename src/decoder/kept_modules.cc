@@ -29,7 +29,7 @@ std::vector<std::string_view> file_parts(const Config& config, std::string_view 
 }
 
 std::string module_of(const Config& config, std::string_view part, std::string_view layer) {
-  std::string name = tensor_name(config, Names::kHuggingFace, part, layer, 0);
+  std::string name = tensor_name(config, FileFormat::kHuggingFace, part, layer, 0);
   constexpr std::string_view kWeight = ".weight";
   if (name.ends_with(kWeight)) name.resize(name.size() - kWeight.size());
   return name;

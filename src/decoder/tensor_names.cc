@@ -210,28 +210,28 @@ constexpr NameRow kPhi[] = {
     {"down_bias", "", "model.layers.{}.mlp.fc2.bias"},
 };
 
-std::span<const NameRow> table_of(FileNames names) {
+std::span<const NameRow> table_of(NameTable names) {
   switch (names) {
-    case FileNames::kLlama: return kNames;
-    case FileNames::kLlama4: return kLlama4;
-    case FileNames::kGlm4: return kGlm4;
-    case FileNames::kDeepSeek: return kDeepSeek;
-    case FileNames::kGpt2: return kGpt2;
-    case FileNames::kGptNeoX: return kGptNeoX;
-    case FileNames::kOpt: return kOpt;
-    case FileNames::kStarCoder2: return kStarCoder2;
-    case FileNames::kPhi: return kPhi;
+    case NameTable::kLlama: return kNames;
+    case NameTable::kLlama4: return kLlama4;
+    case NameTable::kGlm4: return kGlm4;
+    case NameTable::kDeepSeek: return kDeepSeek;
+    case NameTable::kGpt2: return kGpt2;
+    case NameTable::kGptNeoX: return kGptNeoX;
+    case NameTable::kOpt: return kOpt;
+    case NameTable::kStarCoder2: return kStarCoder2;
+    case NameTable::kPhi: return kPhi;
   }
   return kNames;
 }
 
 }  // namespace
 
-std::string tensor_name(const Config& config, Names names, std::string_view part, std::string_view layer,
-                        int64_t expert) {
+std::string tensor_name(const Config& config, FileFormat format, std::string_view part,
+                        std::string_view layer, int64_t expert) {
   // The first of these that has the part.
   std::vector<std::span<const NameRow>> tables;
-  if (config.names != FileNames::kLlama) tables.push_back(table_of(config.names));
+  if (config.names != NameTable::kLlama) tables.push_back(table_of(config.names));
   if (config.expert_biases()) tables.push_back(kGptOss);
   if (config.fused_qkv) tables.push_back(kFusedQkv);
   if (config.fused_gate_up) tables.push_back(kFusedGateUp);
@@ -244,7 +244,8 @@ std::string tensor_name(const Config& config, Names names, std::string_view part
     if (const auto found = std::ranges::find(table, part, &NameRow::part); !row && found != table.end())
       row = &*found;
   OPENTRN_CHECK(row, "no name for {}", part);
-  return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer, expert);
+  return fmt::format(fmt::runtime(format == FileFormat::kGguf ? row->gguf : row->hugging_face), layer,
+                     expert);
 }
 
 std::optional<std::string> hugging_face_name(std::string_view gguf_name) {

@@ -50,8 +50,9 @@ class Target {
 
 class Loader {
  public:
-  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
-      : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
+  Loader(const Config& config, const TensorTable& tensors, FileFormat format, ElementType element,
+         Adapter* adapter)
+      : config_(config), tensors_(tensors), format_(format), element_(element), adapter_(adapter) {}
 
   // A matrix of so many rows, transposed as products read it.
   std::shared_ptr<sim::Buffer> transposed(std::string_view part, int64_t depth, int64_t count) {
@@ -231,7 +232,7 @@ class Loader {
     if (config_.by_heads && (name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias")))
       return true;
     if (config_.beside_images && is_of_images(name)) return true;
-    if (config_.names == FileNames::kDeepSeek && is_of_a_later_layer(name)) return true;
+    if (config_.names == NameTable::kDeepSeek && is_of_a_later_layer(name)) return true;
     return config_.tied && (name == "embed_out.weight" || name == "lm_head.weight");
   }
 
@@ -292,7 +293,7 @@ class Loader {
   // False for a part that lies as other models' do.
   bool begin_gpt_oss(const std::string& part, Target target) {
     const int64_t hidden = config_.hidden, features = config_.expert_features, experts = config_.experts;
-    const bool of_gguf = names_ == Names::kGguf;
+    const bool of_gguf = format_ == FileFormat::kGguf;
     const auto as_it_lies = [](int64_t column) { return column; };
     // Hugging Face's files have gate and up in turns.
     const auto halves = [features](int64_t column) { return column / 2 + column % 2 * features; };
@@ -350,9 +351,9 @@ class Loader {
     return read(tensors_.find(name), name, shape, /*is_of_bytes=*/true);
   }
 
-  std::string name_of(std::string_view part) const { return name_of(part, names_); }
-  std::string name_of(std::string_view part, Names names) const {
-    return tensor_name(config_, names, part, layer_, expert_);
+  std::string name_of(std::string_view part) const { return name_of(part, format_); }
+  std::string name_of(std::string_view part, FileFormat format) const {
+    return tensor_name(config_, format, part, layer_, expert_);
   }
 
   // Files of models with images say at two places, and not alike, whether they tie; transformers 5 does where
@@ -435,7 +436,7 @@ class Loader {
   // `first_row` of the target.
   void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
                int64_t width, int64_t first_row = 0) {
-    const bool of_gguf = names_ == Names::kGguf, stacked = of_gguf && part.starts_with("expert_");
+    const bool of_gguf = format_ == FileFormat::kGguf, stacked = of_gguf && part.starts_with("expert_");
     // A GGUF file has one row as a vector.
     const bool flat = of_gguf && part == "shared_gate";
     const Place in_file = place_in_file(part, count);
@@ -446,7 +447,7 @@ class Loader {
     Adapter::Change change;
     // A tied head's table is read by rows, too: an adapter of it would change one of the two.
     if (adapter_ && part != "embedding")
-      change = adapter_->of(name_of(part, Names::kHuggingFace), in_file.whole, depth, from);
+      change = adapter_->of(name_of(part, FileFormat::kHuggingFace), in_file.whole, depth, from);
     transposed(
         [&from, first_of_file, in_file](int64_t row, std::span<float> values) {
           from.decode_rows(first_of_file + in_file.row(row), values);
@@ -481,7 +482,7 @@ class Loader {
   }
   // An adapter's rows lie as those of Hugging Face's file, which are not in turns where llama.cpp's are.
   Place place_in_adapter(Place in_file) const {
-    if (names_ == Names::kGguf) in_file.interleaved = 0;
+    if (format_ == FileFormat::kGguf) in_file.interleaved = 0;
     return in_file;
   }
 
@@ -555,7 +556,7 @@ class Loader {
 
   const Config& config_;
   const TensorTable& tensors_;
-  Names names_;
+  FileFormat format_;
   ElementType element_;
   Adapter* adapter_;
   std::string layer_;  // of the weight that begin() is at
@@ -573,9 +574,9 @@ int64_t interleaved_row(int64_t row, int64_t head_features, int64_t turned, int6
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
-                                                       Names names, ElementType element, Adapter* adapter,
-                                                       const GivenWeights& given) {
-  return Loader(config, tensors, names, element, adapter).run(given);
+                                                       FileFormat format, ElementType element,
+                                                       Adapter* adapter, const GivenWeights& given) {
+  return Loader(config, tensors, format, element, adapter).run(given);
 }
 
 std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model, const TensorTable& head,
@@ -583,7 +584,7 @@ std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model, const Tens
   Config config = model;
   config.eagle = true;  // whose names may have no "model." in front
   const auto layers = static_cast<int64_t>(model.feature_layers.size());
-  return Loader(config, head, Names::kHuggingFace, element, /*adapter=*/nullptr)
+  return Loader(config, head, FileFormat::kHuggingFace, element, /*adapter=*/nullptr)
       .transposed("fc", layers * model.hidden, model.hidden);
 }
 

@@ -32,7 +32,7 @@ std::shared_ptr<sim::Buffer> load_feature_weight(const Config& model,
 // in fp32 before they are rounded; null: nothing. `given`: by name, weights that are not read.
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config,
                                                        const import::weights::TensorTable& tensors,
-                                                       Names names, graph::ElementType element,
+                                                       FileFormat format, graph::ElementType element,
                                                        Adapter* adapter = nullptr,
                                                        const GivenWeights& given = {});
 

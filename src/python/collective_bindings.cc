@@ -22,7 +22,6 @@ namespace opentrn::python {
 
 using namespace nb::literals;
 using nki::Collective;
-using nki::CollectiveKind;
 using nki::Ranks;
 
 namespace {
@@ -48,15 +47,6 @@ nki::RankLayout layout_of(int ranks, int cores, int generation, const std::strin
   if (layout.per_server.empty()) layout.per_server.push_back(layout.per_chip);
   std::ranges::sort(layout.per_server);
   return layout;
-}
-
-CollectiveKind kind_of(const std::string& function) {
-  for (const CollectiveKind kind :
-       {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-        CollectiveKind::kAllToAll, CollectiveKind::kAllGatherV, CollectiveKind::kAllToAllV,
-        CollectiveKind::kPermute, CollectiveKind::kPermuteImplicit, CollectiveKind::kPermuteImplicitReduce})
-    if (nki::name(kind) == function) return kind;
-  throw Fault(FaultKind::kInternal, "", fmt::format("no collective is called {}", function));
 }
 
 [[noreturn]] void wrong_argument(const std::string& function, std::string_view argument, nb::handle value,
@@ -132,11 +122,6 @@ auto numbers(const std::string& function, std::string_view argument, nb::handle 
   }
 }
 
-bool has_op(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
-         kind == CollectiveKind::kPermuteImplicitReduce;
-}
-
 // The most ranks that a machine of the tables has cores for.
 int most_ranks() {
   const arch::Tables& tables = arch::default_tables();
@@ -152,24 +137,22 @@ void collective(const std::string& function, nb::handle srcs, nb::handle dsts, n
                 const nb::dict& options) {
   nki::Machine& machine = require_machine();
   const isa::LocationId location = call_site(machine);
-  Collective call;
+  Collective call = nki::collective_named(function);
   const auto option = [&](const char* name) -> nb::object {
     return options.contains(name) ? nb::object(options[name]) : nb::none();
   };
   try {
-    call.kind = kind_of(function);
-    const bool by_channel =
-        call.kind == CollectiveKind::kPermuteImplicit || call.kind == CollectiveKind::kPermuteImplicitReduce;
+    const bool by_channel = is_implicit(call);
     call.srcs = tensors(function, by_channel ? "srcs_by_channel" : "srcs", srcs, by_channel);
     call.srcs1 = tensors(function, "srcs1_by_channel", option("srcs1"), by_channel);
     call.dsts = tensors(function, by_channel ? "dsts_by_channel" : "dsts", dsts, by_channel);
-    if (call.kind == CollectiveKind::kPermute)
+    if (is_by_pairs(call))
       call.pairs = pairs_of(function, option("pairs"));
     else
       call.groups = groups_of(function, groups);
     if (const nb::object op = option("op"); !op.is_none())
       call.op = to_alu_op(op);
-    else if (has_op(call.kind))
+    else if (reduces(call))
       wrong_argument(function, "op", op, "nl.add, nl.minimum or nl.maximum");
     const auto int_of = [](nb::handle value) { return to_int(value); };
     const auto ints_of = [](nb::handle value) { return to_ints(value); };
@@ -201,8 +184,7 @@ void collective(const std::string& function, nb::handle srcs, nb::handle dsts, n
 int64_t processing_rank(int64_t iteration, nb::handle groups, int64_t channel) {
   nki::Machine& machine = require_machine();
   const std::string function = "collective_permute_implicit_current_processing_rank_id";
-  Collective call;
-  call.kind = CollectiveKind::kPermuteImplicit;
+  Collective call = nki::collective_named("collective_permute_implicit");
   try {
     call.groups = groups_of(function, groups);
     nki::check_channel(call, machine, channel);

@@ -118,8 +118,9 @@ graph::ElementType element_of(const std::string& name) {
 using Sizes = std::vector<int64_t>;
 
 std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
-                                  decoder::Names names, const std::string& target, const std::string& element,
-                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
+                                  decoder::FileFormat format, const std::string& target,
+                                  const std::string& element, decoder::Pool pool, Sizes sequences,
+                                  Sizes tokens, Sizes contexts,
                                   const std::optional<std::filesystem::path>& lora, int64_t ranks,
                                   std::string instance, int cores_per_rank, const Checkpoint* eagle,
                                   const std::string& quantization, const std::string& kv_cache_dtype) {
@@ -142,7 +143,7 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
   if (lora) adapter.emplace(import::weights::read_adapter(*lora));
   decoder::GivenWeights given;
   if (eagle) given = decoder::give_features(*eagle, config, options.element);
-  auto weights = load_weights(config, tensors, names, options.element, adapter ? &*adapter : nullptr, given);
+  auto weights = load_weights(config, tensors, format, options.element, adapter ? &*adapter : nullptr, given);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 
@@ -153,7 +154,7 @@ std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& targ
                                        std::string instance, int cores_per_rank, const Checkpoint* eagle,
                                        const std::string& quantization, const std::string& kv_cache_dtype) {
   const Unlocked unlocked;
-  return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
+  return engine_of(decoder::config_of(file), file.tensors, decoder::FileFormat::kGguf, target, element,
                    {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts), lora,
                    ranks, std::move(instance), cores_per_rank, eagle, quantization, kv_cache_dtype);
 }
@@ -166,8 +167,8 @@ std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::
                                              const Checkpoint* eagle, const std::string& quantization,
                                              const std::string& kv_cache_dtype) {
   const Unlocked unlocked;
-  return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
-                   element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
+  return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::FileFormat::kHuggingFace,
+                   target, element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
                    std::move(contexts), lora, ranks, std::move(instance), cores_per_rank, eagle, quantization,
                    kv_cache_dtype);
 }
@@ -196,7 +197,7 @@ Bucket to_bucket(const BucketTuple& from, const std::string& choice = "host") {
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
 
 // The number of the weights with an adapter, of the file that the engine was made of.
-int64_t add_adapter(Engine& engine, const import::weights::TensorTable& tensors, decoder::Names names,
+int64_t add_adapter(Engine& engine, const import::weights::TensorTable& tensors, decoder::FileFormat format,
                     const std::filesystem::path& folder) {
   const Unlocked unlocked;
   decoder::Adapter adapter(import::weights::read_adapter(folder));
@@ -204,7 +205,7 @@ int64_t add_adapter(Engine& engine, const import::weights::TensorTable& tensors,
   if (!engine.config().feature_layers.empty())
     given.emplace(decoder::kFeatureWeight, engine.weight(decoder::kFeatureWeight));
   return engine.add_adapter(
-      load_weights(engine.config(), tensors, names, engine.options().element, &adapter, given));
+      load_weights(engine.config(), tensors, format, engine.options().element, &adapter, given));
 }
 
 // (logits [rows, vocabulary] or features [rows, hidden], the bucket, rows of each sequence)
@@ -347,13 +348,13 @@ void bind_engine(nb::module_& module) {
       .def(
           "add_adapter",
           [](Engine& engine, const Gguf& file, const std::filesystem::path& folder) {
-            return add_adapter(engine, file.tensors, decoder::Names::kGguf, folder);
+            return add_adapter(engine, file.tensors, decoder::FileFormat::kGguf, folder);
           },
           "file"_a, "folder"_a)
       .def(
           "add_adapter",
           [](Engine& engine, const Checkpoint& file, const std::filesystem::path& folder) {
-            return add_adapter(engine, file.tensors, decoder::Names::kHuggingFace, folder);
+            return add_adapter(engine, file.tensors, decoder::FileFormat::kHuggingFace, folder);
           },
           "file"_a, "folder"_a)
       .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{}, "choice"_a = "host",

@@ -50,6 +50,7 @@ NB_MODULE(_core, module) {
   bind_staged_timing(module);
   bind_comparison(module);
   bind_kernels(module);
+  bind_source_checks(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
   module.def("instruction_names", &instruction_names,

@@ -21,6 +21,7 @@ void bind_rest(nanobind::module_& module) {
   bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);
+  bind_foreign_steps(module);
   bind_api(module);
 }
 

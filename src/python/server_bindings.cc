@@ -163,10 +163,7 @@ std::pair<std::vector<int32_t>, std::vector<float>> choose_tokens(
   const decoder::StepResult result = engine.step(steps, wish);
   const size_t made = sequences.size() * (every_token ? 0 : 1);
   for (size_t i = 0; i < made; ++i)
-    if (!decoder::is_token(result.tokens[i], result.largest_logits[i], engine.config().vocabulary))
-      throw Fault(FaultKind::kInput, "decoder.overflow",
-                  "the logits are not finite: a value of the model overflowed",
-                  "--dtype bfloat16 or float32, which have a larger range than float16");
+    decoder::expect_token(result.tokens[i], result.largest_logits[i], engine.config().vocabulary);
   return {{result.tokens.begin(), result.tokens.end()},
           {result.largest_logits.begin(), result.largest_logits.end()}};
 }

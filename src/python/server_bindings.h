@@ -6,5 +6,7 @@
 namespace opentrn::python {
 
 void bind_server(nanobind::module_& module);
+// ForeignSteps: what the vLLM plug-in runs.
+void bind_foreign_steps(nanobind::module_& module);
 
 }  // namespace opentrn::python

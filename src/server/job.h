@@ -24,6 +24,8 @@ struct JobParams {
   uint64_t seed = 0;
   int32_t adapter = 0;         // 0: the model's own weights
   std::vector<uint32_t> mask;  // of the first token, a bit for each of the vocabulary; empty: no grammar
+  bool has_grammar = false;    // which says what may follow when it is asked
+  std::vector<std::vector<int32_t>> bad_words;  // tokens that must not follow each other
 };
 
 struct Job final : serving::Request {
@@ -32,7 +34,9 @@ struct Job final : serving::Request {
         stop_tokens(std::move(params.stop_tokens)),
         min_tokens(params.min_tokens),
         random(params.seed),
-        mask(std::move(params.mask)) {
+        mask(std::move(params.mask)),
+        has_grammar(params.has_grammar),
+        bad_words(std::move(params.bad_words)) {
     prompt_tokens = static_cast<int32_t>(params.prompt.size());
     max_tokens = params.max_tokens;
     content.tokens = std::move(params.prompt);
@@ -46,7 +50,9 @@ struct Job final : serving::Request {
   int32_t adapter = 0;
   SplitMix64 random;
   std::vector<uint32_t> mask;  // of the next token
-  std::string failure;         // why no token could be given; the request ends with it
+  bool has_grammar = false;    // whose mask comes when a token is chosen
+  std::vector<std::vector<int32_t>> bad_words;
+  std::string failure;  // why no token could be given; the request ends with it
 
   // Of a server with a draft model: what it guesses to follow the newest token, and what it has read.
   std::vector<int32_t> proposed;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "server/next_token.h"
 
 namespace opentrn::server {
 
@@ -26,31 +27,11 @@ bool contains(const std::vector<int32_t>& tokens, int32_t token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
-// The tokens of the request that the entry computes.
-std::vector<int32_t> tokens_of(const StepEntry& entry) {
-  const serving::Request& request = *entry.request;
-  std::vector<int32_t> tokens(static_cast<size_t>(entry.tokens));
-  for (int32_t i = 0; i < entry.tokens; ++i) {
-    const int32_t at = entry.computed_before + i;
-    const auto behind = static_cast<size_t>(std::max(at - request.prompt_tokens, 0));
-    tokens[static_cast<size_t>(i)] =
-        at < request.prompt_tokens       ? request.content.tokens[static_cast<size_t>(at)]
-        : behind < request.output.size() ? request.output[behind]
-                                         : request.drafts[behind - request.output.size()];
-  }
-  return tokens;
-}
-
 // A token by the request's rules. A request whose grammar and bias leave none, or whose logits are no
 // numbers, ends; its neighbours go on.
 SampledToken choose(Job& job, std::span<const float> logits) {
-  const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
-  decoder::SamplingParams params = job.sampling;
-  if (held)
-    for (const int32_t token : job.stop_tokens)
-      params.bias.emplace_back(token, -std::numeric_limits<float>::infinity());
   try {
-    return decoder::sample(params, logits, job.content.tokens, job.output, job.mask, job.random);
+    return decoder::sample(sampling_of(job), logits, job.content.tokens, job.output, job.mask, job.random);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kInput) throw;
     job.failure = fault.message();
@@ -58,14 +39,8 @@ SampledToken choose(Job& job, std::span<const float> logits) {
   }
 }
 
-// Who can choose the next token.
-Choice choice_of(const Job& job) {
-  const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
-  return job.mask.empty() && !held ? decoder::choice_of(job.sampling) : Choice::kHost;
-}
-
 // Of what follows so many tokens of the entry, with the numbers that come next of the request's own.
-std::vector<decoder::SamplingRow> sampling_of(const StepEntry& entry, int64_t count, int64_t vocabulary) {
+std::vector<decoder::SamplingRow> sampling_rows(const StepEntry& entry, int64_t count, int64_t vocabulary) {
   const Job& job = job_of(entry);
   SplitMix64 random = job.random;
   std::vector<decoder::SamplingRow> rows;
@@ -175,7 +150,7 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
   if (choice >= Choice::kDrawn)
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i].sampling = sampling.emplace_back(
-          sampling_of(*entries[i].entry, guesses ? entries[i].entry->tokens : 1, words));
+          sampling_rows(*entries[i].entry, guesses ? entries[i].entry->tokens : 1, words));
   const Ps time = program_times_.of(
       engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, choice));
   const decoder::StepResult result =

@@ -107,7 +107,7 @@ void passes_case(uint64_t seed) {
           backend::vectorise_iterations(shared, kBankBytes), backend::hoist_psum_evictions(kernel.program)}) {
       const Buffers found = bindings(kernel, values);
       run(*program, generation, found);
-      compare(kernel, expected, found, "\n" + isa::to_text(*program));
+      compare(kernel, expected, found, fmt::format("\n{}", isa::to_text(*program)));
     }
   } catch (const Fault& fault) {
     broken("a legal kernel was refused: {}\n{}", fault.what(), isa::to_text(*kernel.program));

@@ -25,7 +25,7 @@ class Rule:
     """One documented refusal.
 
     kind: how it is recognised: "name" (module `where` has no `name`), "call" (`name` must not be called),
-    "argument" (`name` has no argument `argument`), or the name of a check in `source_checks` or `call_checks`.
+    "argument" (`name` has no argument `argument`), or the name of a check in src/nki/strict or in `call_checks`.
     """
 
     label: str

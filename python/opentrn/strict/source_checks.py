@@ -1,7 +1,8 @@
 """Strict mode: what can be seen in the source of a kernel and of the functions it reaches.
 
-A name is followed through the function's globals and closure, so `nisa.topk`, `from nki.isa import topk` and
-`import nki; nki.isa.topk` are one thing. What only shows while the kernel runs is in `call_checks`.
+What is refused in a syntax tree is src/nki/strict; here is what names in it mean. A name is followed through the
+function's globals and closure, so `nisa.topk`, `from nki.isa import topk` and `import nki; nki.isa.topk` are one thing.
+What only shows while the kernel runs is in `call_checks`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import sys
 import sysconfig
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from opentrn import _core
 from opentrn.errors import SourceLocation
 from opentrn.strict import StrictRefusal, rules_of, surface
-from opentrn.strict.rules import Rule
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
 # Libraries whose functions are not compiled into a kernel.
@@ -120,6 +121,13 @@ class _Source:
             return self._canonical.get(id(self.scope.get(node.id)))
         return None
 
+    def is_kernel(self, node: ast.AST) -> bool:
+        return _is_kernel(self.value(node))
+
+    def writes(self) -> bool:
+        """True when the function returns something, stores, or assigns to an element, or may: it has no source."""
+        return self.tree is None or _core.source_writes(self.tree)
+
     def value(self, node: ast.AST) -> Any:
         """What a name or a dotted name is, or None."""
         if isinstance(node, ast.Name):
@@ -141,180 +149,17 @@ def _module_name(owner: Any) -> str | None:
 def check(func: Callable[..., Any], functions: list[_Function], legacy: bool, release: str) -> None:
     """Refuse what the sources of `functions` show; `func` is the kernel. Raises StrictRefusal."""
     canonical = _canonical_names()
+    rules = rules_of(release)
     sources = [_Source(function, canonical) for function in functions]
     for source in sources:
         if source.tree is None:
             continue
-        for node, rule, detail in (_legacy_findings if legacy else _findings)(source, func, release):
-            raise StrictRefusal(rule, release, detail, source.place(node))
-    if legacy:
-        for rule in rules_of(release, "no_output"):
-            if not any(_writes(source) for source in sources):
-                raise StrictRefusal(rule, release, f"kernel {getattr(func, '__name__', func)}")
-
-
-_Finding = tuple[ast.AST, Rule, str]
-
-
-def _findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iterator[_Finding]:
-    names = {(r.where, r.name): r for r in rules_of(release, "name")}
-    calls = {(r.where, r.name): r for r in rules_of(release, "call")}
-    arguments = {(r.where, r.name, r.argument): r for r in rules_of(release, "argument")}
-    identity, keys = rules_of(release, "identity"), rules_of(release, "dict_keys")
-    masks, nested = rules_of(release, "mask"), rules_of(release, "nested_jit")
-    assert source.tree is not None  # findings are of a function with a source
-    for node in ast.walk(source.tree):
-        if isinstance(node, (ast.Attribute, ast.Name)) and (found := source.meaning(node)) in names:
-            yield node, names[found], ""
-        elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
-            for rule in identity:
-                yield node, rule, ast.unparse(node)
-        elif isinstance(node, ast.Dict):
-            bad = [k for k in node.keys if isinstance(k, ast.Constant) and not isinstance(k.value, str)]
-            for rule in keys if bad else ():
-                yield node, rule, f"the key {ast.unparse(bad[0])}"
-        if not isinstance(node, ast.Call):
-            continue
-        if (found := source.meaning(node.func)) in calls:
-            yield node, calls[found], ""
+        found = _core.source_finding(
+            source.tree, rules, source.meaning, source.is_kernel, legacy, source.func is func
+        )
         if found is not None:
-            for keyword in node.keywords:
-                refused = None if keyword.arg is None else arguments.get((*found, keyword.arg))
-                if refused is not None:
-                    yield node, refused, ""
-                elif keyword.arg == "mask" and masks:
-                    yield node, masks[0], f"of {'.'.join(found)}"
-        for rule in nested:
-            if _is_kernel(source.value(node.func)):
-                yield node, rule, ast.unparse(node.func)
-
-
-# -- 0.1 -----------------------------------------------------------------------------------------------------
-
-
-def _legacy_findings(source: _Source, kernel: Callable[..., Any], release: str) -> Iterator[_Finding]:
-    assert source.tree is not None  # findings are of a function with a source
-    definition = source.tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
-        return
-    for rule in rules_of(release, "nested_grid"):
-        for node in ast.walk(definition):
-            called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Subscript) and _is_kernel(source.value(called.value)):
-                yield node, rule, ast.unparse(called)
-    for rule in rules_of(release, "shared_hbm_level"):
-        top = definition.body if source.func is kernel else []
-        allowed = {id(n) for statement in top if _is_plain(statement) for n in ast.walk(statement)}
-        for node in ast.walk(definition):
-            if isinstance(node, ast.Attribute) and node.attr == "shared_hbm" and id(node) not in allowed:
-                yield node, rule, ""
-    for rule in rules_of(release, "mutable_returned"):
-        returned = {n.id for r in _returns(definition) for n in ast.walk(r) if isinstance(n, ast.Name)}
-        for argument in definition.args.args if source.func is kernel else ():
-            annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-            if "mutable_tensor" in annotation and argument.arg not in returned:
-                yield argument, rule, f"parameter {argument.arg}"
-    if _allocates(definition):
-        yield from _findings_in_allocated(definition, release)
-    for rule in rules_of(release, "scope"):
-        for node, name in _out_of_scope(definition):
-            yield node, rule, f"variable {name}"
-
-
-def _allocates(definition: ast.FunctionDef) -> bool:
-    """Whether a function places tiles itself: `ncc.sbuf.mod_alloc(...)`, `ncc.psum.alloc(...)`."""
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr in ("alloc", "mod_alloc")
-        and ast.unparse(node.value).rpartition(".")[2] in ("sbuf", "psum")
-        for node in ast.walk(definition)
-    )
-
-
-def _findings_in_allocated(definition: ast.FunctionDef, release: str) -> Iterator[_Finding]:
-    """Calls that need a tile which the compiler would have to place."""
-    bad = {
-        "allocated_bias": lambda name, given: name == "activation" and "bias" not in given,
-        "allocated_value": lambda name, given: (
-            name in ("full", "zeros", "ones") and "alloc" in given.get("buffer", "")
-        ),
-        "allocated_transpose": lambda name, given: (
-            (name == "nc_transpose" and "Vector" not in given.get("engine", "").title())
-            or (name == "matmul" and given.get("transpose_x") != "True")
-        ),
-    }
-    for rule in rules_of(release, *bad):
-        for node in ast.walk(definition):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            if ast.unparse(node.func.value).rpartition(".")[2] not in _NAMESPACES:
-                continue
-            given = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
-            if bad[rule.kind](node.func.attr, given):
-                yield node, rule, ast.unparse(node.func)
-
-
-_NAMESPACES = ("nisa", "nl", "isa", "language")
-
-
-def _is_plain(statement: ast.stmt) -> bool:
-    return not isinstance(statement, (ast.For, ast.While, ast.If, ast.FunctionDef))
-
-
-def _returns(definition: ast.FunctionDef) -> list[ast.Return]:
-    return [n for n in ast.walk(definition) if isinstance(n, ast.Return) and n.value is not None]
-
-
-def _makes_tensor(node: ast.AST) -> bool:
-    """A call such as nl.load(...) or nisa.activation(...)."""
-    function = node.func if isinstance(node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and ast.unparse(function.value) in (
-        "nl",
-        "nisa",
-        "nki.language",
-    )
-
-
-def _out_of_scope(definition: ast.FunctionDef) -> Iterator[tuple[ast.AST, str]]:
-    """Uses of a variable behind the block in which it was first made, as a tensor."""
-
-    def visit(body: list[ast.stmt], known: set[str]) -> set[str]:
-        gone: set[str] = set()  # made in a block that has ended
-        for statement in body:
-            blocks = [getattr(statement, f, []) for f in ("body", "orelse")]
-            inner = [] if _is_plain(statement) else [b for b in blocks if b]
-            inside = {id(n) for block in inner for s in block for n in ast.walk(s)}
-            for node in ast.walk(statement):
-                if not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)) or id(node) in inside:
-                    continue
-                if node.id in gone:
-                    found.append((node, node.id))
-            if isinstance(statement, ast.Assign):
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        known.add(target.id)
-                        gone.discard(target.id)
-                        if _makes_tensor(statement.value):
-                            tensors.add(target.id)
-            for block in inner:
-                gone |= (visit(block, set(known)) - known) & tensors
-        return known | gone
-
-    found: list[tuple[ast.AST, str]] = []
-    tensors: set[str] = set()
-    visit(definition.body, {a.arg for a in definition.args.args})
-    yield from found
-
-
-def _writes(source: _Source) -> bool:
-    """True when a function returns something, stores, or assigns to an element."""
-    if source.tree is None:
-        return True
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Return) and node.value is not None:
-            return True
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Subscript) for t in node.targets):
-            return True
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("store", "dma_copy"):
-            return True
-    return False
+            node, rule, detail = found
+            raise StrictRefusal(rule, release, detail, source.place(node))
+    if legacy and not any(map(_Source.writes, sources)):
+        for rule in rules_of(release, "no_output"):
+            raise StrictRefusal(rule, release, f"kernel {getattr(func, '__name__', func)}")

@@ -1,12 +1,14 @@
-"""Steps of vLLM's scheduler on OpenTrn's engine: what a request has, which programs run, which tokens follow.
+"""Steps of vLLM's scheduler on OpenTrn's engine: what it says of requests, and the time that a step takes.
+
+What a request has, which programs run and which tokens follow is src/server/foreign_steps.h.
 
 Nothing of vLLM is imported here: what its scheduler says comes as the objects that it makes.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,10 +20,7 @@ from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.vllm.totals import Totals
 
-__all__ = ["Clock", "Held", "Runner", "Sample", "params_of"]
-
-Bucket = tuple[int, int, int, bool]
-_LIKELIEST = 1e-5  # vLLM's bound: a lower temperature takes the likeliest token
+__all__ = ["Clock", "Runner", "Sample"]
 
 
 @dataclass
@@ -36,50 +35,6 @@ class Clock:
 CLOCK = Clock()
 
 
-@dataclass
-class Held:
-    """A request as the engine needs it. `blocks` are those of the scheduler, in order."""
-
-    name: str
-    tokens: list[int]
-    prompt: int
-    params: Mapping[str, Any]
-    stop: frozenset[int]
-    min_tokens: int
-    logprobs: int  # of so many tokens beside the chosen one; -1: none
-    allowed: np.ndarray | None
-    bad_words: list[list[int]]
-    draws: Any
-    blocks: list[int]
-    computed: int
-    arrival: float
-    own: float = 0.0
-    first: float | None = None
-    structured: bool = False  # a grammar says which tokens may come
-
-    def choice(self) -> str:
-        """The least that gives the next token: the host, or a program that chooses so."""
-        if self.structured or self.allowed is not None:
-            return "host"
-        return str(_core.choice_of(self.sampling()))
-
-    def sampling(self) -> dict[str, Any]:
-        """The parameters of the next token."""
-        return {**self.params, "bias": self.bias()}
-
-    def bias(self) -> list[tuple[int, float]]:
-        """Of the next token: the user's, and what must not follow yet."""
-        rows = list(self.params["bias"])
-        given = len(self.tokens) - self.prompt
-        if given < self.min_tokens:
-            rows += [(token, -math.inf) for token in self.stop]
-        for word in self.bad_words:
-            before = word[:-1]
-            if not before or (len(before) <= given and self.tokens[-len(before) :] == before):
-                rows.append((word[-1], -math.inf))
-        return rows
-
-
 @dataclass(frozen=True)
 class Sample:
     """A token of a request, and of what probability it was. `top`: likeliest tokens, with log probabilities."""
@@ -91,32 +46,6 @@ class Sample:
     top: list[tuple[int, float]]
 
 
-def params_of(params: Any, vocabulary: int) -> dict[str, Any]:
-    """The sampler's parameters of vLLM's SamplingParams."""
-    logprobs = -1 if params.logprobs is None else params.logprobs
-    temperature = 0.0 if params.temperature < _LIKELIEST else params.temperature
-    return {
-        "temperature": temperature,
-        "top_k": max(0, params.top_k),
-        "top_p": params.top_p,
-        "min_p": params.min_p,
-        "repetition_penalty": params.repetition_penalty,
-        "frequency_penalty": params.frequency_penalty,
-        "presence_penalty": params.presence_penalty,
-        "logprobs": vocabulary if params.logprobs == -1 else logprobs,
-        "bias": list((params.logit_bias or {}).items()),
-    }
-
-
-def _mask_of(allowed: list[int] | None, vocabulary: int) -> np.ndarray | None:
-    """A bit for each token, as grammars have it."""
-    if not allowed:
-        return None
-    bits: np.ndarray = np.zeros((vocabulary + 31) // 32 * 32, dtype=np.uint8)
-    bits[allowed] = 1
-    return np.packbits(bits, bitorder="little").view(np.uint32)
-
-
 class Runner:
     """`engine`: _core.DecoderEngine, whose pool has the scheduler's blocks. seed: of requests without one.
     on_device_sampling: what programs choose at most, where no request of a step asks for more ("host": nothing)."""
@@ -126,19 +55,19 @@ class Runner:
         trace: str | None = None, clock: Clock = CLOCK, wait: Callable[[float], None] = time.sleep,
         on_device_sampling: str = "host",
     ) -> None:  # fmt: skip
-        self.engine = engine
-        self.vocabulary: int = engine.config["vocabulary"]
-        self.requests: dict[str, Held] = {}
         self.clock = clock
-        self._seed, self._paced, self._totals, self._wait = seed, paced, totals, wait
-        self._count = 0
-        self._most = on_device_sampling
-        self._times: dict[tuple[Bucket, str], float] = {}
-        self._pending: list[tuple[Held, np.ndarray | int]] = []  # logits of the next token, or the token
+        self._paced, self._totals, self._wait = paced, totals, wait
+        self._steps = _core.ForeignSteps(engine, on_device_sampling, seed % 2**64)
+        self._compiled = 0, 0.0
         try:
             self._trace = open(trace, "w", encoding="utf-8") if trace else None  # noqa: SIM115 - until close()
         except OSError as error:
             raise InputError(f"{trace}: {error.strerror}", label="vllm.settings") from error
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """By name, of how many tokens beside the chosen one each wants log probabilities; -1: none."""
+        return self._steps.logprobs()
 
     # -- the scheduler's words
     def take(self, output: Any) -> None:
@@ -148,144 +77,67 @@ class Runner:
         for new in output.scheduled_new_reqs:
             self._add(new)
         cached = output.scheduled_cached_reqs
-        for i, name in enumerate(cached.req_ids):
-            held = self.requests[name]
-            held.computed = cached.num_computed_tokens[i]
-            fresh = cached.new_block_ids[i]
-            if name in cached.resumed_req_ids:
-                held.blocks = list(fresh[0]) if fresh else []
-            elif fresh:
-                held.blocks += fresh[0]
+        for name, blocks, computed in zip(cached.req_ids, cached.new_block_ids, cached.num_computed_tokens):
+            moves = self._steps.place if name in cached.resumed_req_ids else self._steps.grow
+            moves(name, blocks[0] if blocks else [], computed)
 
     def _add(self, new: Any) -> None:
-        if known := self.requests.get(new.req_id):  # preempted, and back
-            known.blocks, known.computed = list(new.block_ids[0]), new.num_computed_tokens
-            return
-        params = new.sampling_params
-        self._count += 1
-        seed = params.seed if params.seed is not None else (self._seed << 32) + self._count
-        arrival = self.clock.arrivals.pop(new.req_id, self.clock.now)
-        chosen = params_of(params, self.vocabulary)
-        self.requests[new.req_id] = Held(
-            new.req_id, list(new.prompt_token_ids), len(new.prompt_token_ids), chosen,
-            frozenset(params.all_stop_token_ids), params.min_tokens, chosen["logprobs"],
-            _mask_of(params.allowed_token_ids, self.vocabulary),
-            [list(word) for word in params.bad_words_token_ids or []], _core.TokenDraws(seed % 2**64),
-            list(new.block_ids[0]), new.num_computed_tokens, arrival,
-            structured=getattr(params, "structured_outputs", None) is not None,
-        )  # fmt: skip
+        name, params = new.req_id, new.sampling_params
+        if not self._steps.has(name):  # else it was preempted, and is back
+            seed = None if params.seed is None else params.seed % 2**64
+            arrival = self.clock.arrivals.pop(name, self.clock.now)
+            self._steps.add(name, new.prompt_token_ids, params, seed, arrival)
+        self._steps.place(name, new.block_ids[0], new.num_computed_tokens)
 
     def _ended(self, name: str) -> None:
-        held = self.requests.pop(name, None)
+        ended = self._steps.end(name)
         self.clock.arrivals.pop(name, None)
-        if held is None or held.first is None:
+        if ended is None:
             return
-        first, end = held.first - held.arrival, self.clock.now - held.arrival
+        prompt, output, arrival, first, own = ended
+        waited, end = first - arrival, self.clock.now - arrival
         if self._totals is not None:
-            self._totals.add(requests=1, first_token_s=first, end_s=end)
+            self._totals.add(requests=1, first_token_s=waited, end_s=end)
         self._write({
-            "request": name, "prompt_tokens": held.prompt, "output_tokens": len(held.tokens) - held.prompt,
-            "predicted_first_token_s": first, "predicted_end_s": end, "predicted_own_s": held.own,
+            "request": name, "prompt_tokens": prompt, "output_tokens": output,
+            "predicted_first_token_s": waited, "predicted_end_s": end, "predicted_own_s": own,
         })  # fmt: skip
 
     # -- steps
     def run(self, output: Any) -> None:
         """Computes the step; sample() then chooses tokens."""
         self.take(output)
-        begin, predicted = time.perf_counter(), 0.0
-        self._pending = []
-        group: list[tuple[Held, int]] = []
-        entries = [(self.requests[name], count) for name, count in output.num_scheduled_tokens.items()]
-        for i, entry in enumerate(entries):
-            group.append(entry)
-            # Neighbours of one token each share a program; a part of a prompt has its own.
-            if entry[1] == 1 and i + 1 < len(entries) and entries[i + 1][1] == 1:
-                continue
-            predicted += self._run_group(group)
-            group = []
-        for held, _ in entries:
-            held.own += predicted
+        begin = time.perf_counter()
+        predicted, prefill_padding, decode_padding = self._steps.run(list(output.num_scheduled_tokens.items()))
         self.clock.now += predicted
         if self._totals is not None:
-            self._totals.add(steps=1, predicted_s=predicted)
+            self._totals.add(
+                steps=1, predicted_s=predicted, prefill_padding=prefill_padding, decode_padding=decode_padding
+            )
+        self._count_programs()
         self._write({
-            "step": {"requests": [held.name for held, _ in entries], "tokens": output.total_num_scheduled_tokens,
+            "step": {"requests": list(output.num_scheduled_tokens), "tokens": output.total_num_scheduled_tokens,
                      "predicted_s": predicted, "host_s": time.perf_counter() - begin},
         })  # fmt: skip
         if self._paced:
             self._wait(max(0.0, predicted - (time.perf_counter() - begin)))
 
-    def _run_group(self, group: list[tuple[Held, int]]) -> float:
-        rows = [
-            (held.tokens[held.computed : held.computed + count], held.computed, held.blocks) for held, count in group
-        ]
-        longest = max(count for _, count in group)
-        context = max(held.computed + count for held, count in group)
-        bucket = self.engine.bucket_of(len(group), longest, context)
-        choice = self._choice_of([held for held, count in group if held.computed + count == len(held.tokens)])
-        predicted = self.time_of(bucket, choice)
-        if choice == "host":
-            results = self.engine.step(rows)[0]
-        else:
-            results = self._chosen(rows, [held for held, _ in group], choice)
+    def _count_programs(self) -> None:
+        """Adds to the totals what has been compiled since the last time."""
+        before, self._compiled = self._compiled, (self._steps.programs, self._steps.compile_s)
         if self._totals is not None:
-            if longest > 1:
-                self._totals.add(prefill_padding=bucket[1] - longest)
-            else:
-                self._totals.add(decode_padding=bucket[0] - len(group))
-        for row, (held, count) in enumerate(group):
-            held.computed += count
-            if held.computed == len(held.tokens):
-                self._pending.append((held, results[row]))
-        return predicted
-
-    def _choice_of(self, sampled: list[Held]) -> str:
-        """The least that gives the next token of all of them; the host where programs do not choose so."""
-        return str(_core.choice_for_all([held.choice() for held in sampled], self._most))
-
-    def _chosen(self, rows: list[tuple[list[int], int, list[int]]], group: list[Held], choice: str) -> list[int]:
-        params = [held.sampling() for held in group]
-        return _core.choose_tokens(self.engine, rows, params, [held.draws for held in group], choice)[0]
+            programs, seconds = self._compiled
+            self._totals.add(programs=programs - before[0], compile_s=seconds - before[1])
 
     def prepare(self, tokens: int) -> None:
         """Compiles the program of a request's first step of so many tokens, or of a later one."""
-        self.time_of(self.engine.bucket_of(1, tokens, 2), self._choice_of([]))
-
-    def time_of(self, bucket: Bucket, choice: str = "host") -> float:
-        """Seconds that the device takes for the program, and its results to the host; compiled and timed when it is
-        first asked for."""
-        if (bucket, choice) not in self._times:
-            begin = time.perf_counter()
-            device = self.engine.time(bucket, choice=choice).time_us
-            self._times[bucket, choice] = (device + self.engine.results_us(bucket, choice)) / 1e6
-            if self._totals is not None:
-                self._totals.add(programs=1, compile_s=time.perf_counter() - begin)
-        return self._times[bucket, choice]
+        self._steps.prepare(tokens)
+        self._count_programs()
 
     def sample(self, masks: Mapping[str, np.ndarray]) -> list[Sample]:
         """A token for each request of the step that has no more of its prompt to come. `masks`: of grammars."""
-        made = []
-        for held, found in self._pending:
-            if isinstance(found, int):
-                made.append(self._take(held, Sample(held.name, found, 0.0, 0, [])))
-                continue
-            mask = masks.get(held.name)
-            mask = held.allowed if mask is None else mask.view(np.uint32)
-            if mask is not None and held.allowed is not None:
-                mask = mask[: held.allowed.size] & held.allowed
-            params = held.sampling()
-            token, logprob, rank, top = _core.choose_token(
-                found, params, held.tokens[: held.prompt], held.tokens[held.prompt :], mask, held.draws
-            )
-            made.append(self._take(held, Sample(held.name, token, logprob, rank, top)))
-        self._pending = []
-        return made
-
-    def _take(self, held: Held, sample: Sample) -> Sample:
-        held.tokens.append(sample.token)
-        if held.first is None:
-            held.first = self.clock.now
-        return sample
+        words: dict[str, np.ndarray] = {name: mask.view(np.uint32) for name, mask in masks.items()}
+        return list(itertools.starmap(Sample, self._steps.sample(words, self.clock.now)))
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._trace is not None:

@@ -122,7 +122,8 @@ class NeuronWorker(WorkerBase):
     def _logprobs(self, samples: dict[str, Sample]) -> LogprobsLists | None:
         """A row for each request of the step: the token that was chosen, then the likeliest, as many as any asks."""
         assert self.runner is not None
-        most = max((self.runner.requests[name].logprobs for name in samples), default=-1)
+        wanted = self.runner.requests
+        most = max((wanted[name] for name in samples), default=-1)
         if most < 0:
             return None
         tokens: np.ndarray = np.zeros((len(self.names), most + 1), dtype=np.int32)
@@ -130,7 +131,7 @@ class NeuronWorker(WorkerBase):
         ranks: np.ndarray = np.zeros(len(self.names), dtype=np.int32)
         for row, name in enumerate(self.names):
             sample = samples.get(name)
-            if sample is None or self.runner.requests[name].logprobs < 0:
+            if sample is None or wanted[name] < 0:
                 continue
             pairs = [(sample.token, sample.logprob), *sample.top]
             tokens[row, : len(pairs)] = [token for token, _ in pairs]

@@ -14,38 +14,42 @@ namespace opentrn::nki {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kNames = {"all_reduce",
-                                                    "all_gather",
-                                                    "reduce_scatter",
-                                                    "all_to_all",
-                                                    "all_gather_v",
-                                                    "all_to_all_v",
-                                                    "collective_permute",
-                                                    "collective_permute_implicit",
-                                                    "collective_permute_implicit_reduce"};
+using collectives::Kind;
+
+struct Function {
+  std::string_view name;
+  Kind kind;
+  Permute permute = Permute::kPairs;
+};
+constexpr Function kFunctions[] = {
+    {"all_reduce", Kind::kAllReduce},
+    {"all_gather", Kind::kAllGather},
+    {"reduce_scatter", Kind::kReduceScatter},
+    {"all_to_all", Kind::kAllToAll},
+    {"all_gather_v", Kind::kAllGatherV},
+    {"all_to_all_v", Kind::kAllToAllV},
+    {"collective_permute", Kind::kPermute},
+    {"collective_permute_implicit", Kind::kPermute, Permute::kRing},
+    {"collective_permute_implicit_reduce", Kind::kPermute, Permute::kReducingRing},
+};
 constexpr int kPriorities = 4;            // classes of service [doc: priority, 0-3]
 constexpr int64_t kChannelsOfServer = 4;  // of groups of all devices of a server
 constexpr int64_t kChannels = 2;
 constexpr size_t kGatherVRanks = 4;  // "Each rank-list must have exactly 4 ranks"
 constexpr int kLogicalCoreOfV = 2;   // "Only LNC=2 is supported."
 
-bool is_implicit(CollectiveKind kind) {
-  return kind == CollectiveKind::kPermuteImplicit || kind == CollectiveKind::kPermuteImplicitReduce;
-}
-bool is_permute(CollectiveKind kind) { return is_implicit(kind) || kind == CollectiveKind::kPermute; }
-
 class Rules {
  public:
   Rules(const Collective& call, const Machine& machine)
-      : call_(call), machine_(machine), name_(nki::name(call.kind)) {}
+      : call_(call), machine_(machine), name_(name_of(call)) {}
 
   void check() {
     operands();
     memory();
     priority();
     groups();
-    if (is_permute(call_.kind)) permute();
-    if (is_v(call_.kind))
+    if (call_.kind == Kind::kPermute) permute();
+    if (is_v(call_))
       v_form();
     else
       shapes();
@@ -62,7 +66,7 @@ class Rules {
     if (count == 0) fail("operands", "dsts is empty", "pass lists of tensors, srcs=[src], dsts=[dst]");
     if (call_.srcs.size() != count)
       fail("operands", fmt::format("{} sources and {} destinations", call_.srcs.size(), count));
-    const bool two = call_.kind == CollectiveKind::kPermuteImplicitReduce;
+    const bool two = call_.permute == Permute::kReducingRing;
     if (two && call_.srcs1.size() != count)
       fail("operands", fmt::format("{} tensors in srcs1_by_channel and {} in dsts_by_channel",
                                    call_.srcs1.size(), count));
@@ -70,7 +74,7 @@ class Rules {
       same_type(call_.srcs[i], call_.dsts[i]);
       if (two) same_type(call_.srcs1[i], call_.dsts[i]);
     }
-    if (!reduces(call_.kind)) return;
+    if (!reduces(call_)) return;
     if (call_.op != AluOp::kAdd && call_.op != AluOp::kMinimum && call_.op != AluOp::kMaximum)
       fail("op", "op is not one of nl.add, nl.minimum and nl.maximum");
     for (const TensorView& src : call_.srcs) {
@@ -106,10 +110,10 @@ class Rules {
       one_memory(*view);
     }
     if (!on_chip_) return;
-    if (call_.kind == CollectiveKind::kAllToAll || call_.kind == CollectiveKind::kPermute || is_v(call_.kind))
+    if (call_.kind == Kind::kAllToAll || is_by_pairs(call_) || is_v(call_))
       fail("memory", fmt::format("{}: operands are in HBM", all[0]->describe()),
            "copy to a tensor in nl.shared_hbm");
-    if (call_.dsts.size() > 1 && !is_implicit(call_.kind))
+    if (call_.dsts.size() > 1 && !is_implicit(call_))
       fail("coalesced", fmt::format("{} tensors in SBUF; several in one call are in HBM", call_.dsts.size()),
            "call it for each tensor");
   }
@@ -130,7 +134,7 @@ class Rules {
   }
 
   size_t widest() const {
-    size_t ranks = call_.kind == CollectiveKind::kPermute ? 2 : 0;
+    size_t ranks = is_by_pairs(call_) ? 2 : 0;
     for (const auto& group : call_.groups) ranks = std::max(ranks, group.size());
     return ranks;
   }
@@ -159,7 +163,7 @@ class Rules {
   }
 
   void groups() const {
-    if (call_.kind == CollectiveKind::kPermute) return pairs();
+    if (is_by_pairs(call_)) return pairs();
     std::set<int64_t> seen;
     for (const auto& group : call_.groups) {
       if (group.empty() || group.size() != call_.groups[0].size())
@@ -192,7 +196,7 @@ class Rules {
   }
 
   void permute() const {
-    if (call_.kind == CollectiveKind::kPermute) {
+    if (is_by_pairs(call_)) {
       if (call_.dsts.size() != 1)
         fail("coalesced", fmt::format("{} tensors; it takes one", call_.dsts.size()),
              "call it for each tensor");
@@ -210,30 +214,30 @@ class Rules {
   void shapes() const {
     if (call_.dim < 0 || call_.dim > 1 || (call_.dim == 1 && !may_be_columns()))
       fail("dim", fmt::format("collective_dim is {}; {}", call_.dim,
-                              call_.kind == CollectiveKind::kAllGather
+                              call_.kind == Kind::kAllGather
                                   ? "it is 0 for tensors in HBM, 0 or 1 for tensors in SBUF"
                                   : "it is 0"));
     const int64_t ranks = static_cast<int64_t>(widest());
     for (size_t i = 0; i < call_.dsts.size(); ++i) {
-      if (on_chip_ && !is_permute(call_.kind) && call_.srcs[i].rank() != 2)
+      if (on_chip_ && call_.kind != Kind::kPermute && call_.srcs[i].rank() != 2)
         fail("shape", fmt::format("{} has {} dimensions; in SBUF it has two", call_.srcs[i].describe(),
                                   call_.srcs[i].rank()));
       shape(call_.srcs[i], call_.dsts[i], ranks);
-      if (call_.kind == CollectiveKind::kPermuteImplicitReduce) shape(call_.srcs1[i], call_.dsts[i], ranks);
+      if (call_.permute == Permute::kReducingRing) shape(call_.srcs1[i], call_.dsts[i], ranks);
     }
   }
 
-  bool may_be_columns() const { return call_.kind == CollectiveKind::kAllGather && on_chip_; }
+  bool may_be_columns() const { return call_.kind == Kind::kAllGather && on_chip_; }
 
   void shape(const TensorView& src, const TensorView& dst, int64_t ranks) const {
     std::vector<int64_t> expected;
     for (int i = 0; i < src.rank(); ++i) expected.push_back(src.size(i));
     const int64_t whole = expected[static_cast<size_t>(call_.dim)];
-    if (call_.kind == CollectiveKind::kAllGather) expected[static_cast<size_t>(call_.dim)] = whole * ranks;
-    if (call_.kind == CollectiveKind::kReduceScatter || call_.kind == CollectiveKind::kAllToAll) {
+    if (call_.kind == Kind::kAllGather) expected[static_cast<size_t>(call_.dim)] = whole * ranks;
+    if (call_.kind == Kind::kReduceScatter || call_.kind == Kind::kAllToAll) {
       if (whole % ranks != 0)
         fail("shape", fmt::format("dimension 0 of {} does not divide by {} ranks", src.describe(), ranks));
-      if (call_.kind == CollectiveKind::kReduceScatter) expected[0] = whole / ranks;
+      if (call_.kind == Kind::kReduceScatter) expected[0] = whole / ranks;
     }
     std::vector<int64_t> got;
     for (int i = 0; i < dst.rank(); ++i) got.push_back(dst.size(i));
@@ -248,9 +252,9 @@ class Rules {
       fail("coalesced", fmt::format("{} tensors; it takes one", call_.dsts.size()),
            "call it for each tensor");
     if (machine_.core_count() != kLogicalCoreOfV &&
-        (call_.kind == CollectiveKind::kAllGatherV || machine_.rank_layout().switched))
+        (call_.kind == Kind::kAllGatherV || machine_.rank_layout().switched))
       fail("lnc", "it runs on logical cores of two physical ones", "launch kernel[2], or lnc=2");
-    if (call_.kind == CollectiveKind::kAllGatherV)
+    if (call_.kind == Kind::kAllGatherV)
       gather_v(count);
     else
       to_all_v();
@@ -319,15 +323,34 @@ class Rules {
 
 }  // namespace
 
-std::string_view name(CollectiveKind kind) { return kNames[static_cast<size_t>(kind)]; }
-
-bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
-         kind == CollectiveKind::kPermuteImplicitReduce;
+Collective collective_named(std::string_view function) {
+  const auto* row = std::ranges::find(kFunctions, function, &Function::name);
+  OPENTRN_CHECK(row != std::end(kFunctions), "no collective is called {}", function);
+  Collective call;
+  call.kind = row->kind;
+  call.permute = row->permute;
+  return call;
 }
 
-bool is_v(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllGatherV || kind == CollectiveKind::kAllToAllV;
+std::string_view name_of(const Collective& call) {
+  return std::ranges::find_if(
+             kFunctions,
+             [&](const Function& row) { return row.kind == call.kind && row.permute == call.permute; })
+      ->name;
+}
+
+bool reduces(const Collective& call) {
+  return collectives::reduces(call.kind) || call.permute == Permute::kReducingRing;
+}
+
+bool is_v(const Collective& call) { return call.kind == Kind::kAllGatherV || call.kind == Kind::kAllToAllV; }
+
+bool is_implicit(const Collective& call) {
+  return call.kind == Kind::kPermute && call.permute != Permute::kPairs;
+}
+
+bool is_by_pairs(const Collective& call) {
+  return call.kind == Kind::kPermute && call.permute == Permute::kPairs;
 }
 
 void check(const Collective& call, const Machine& machine) { Rules(call, machine).check(); }
@@ -343,11 +366,11 @@ void check_channel(const Collective& call, const Machine& machine, int64_t chann
         FaultKind::kProgram, "collectives.channels",
         fmt::format("{}: channel {}; groups of {} ranks have {} channels, and those of all devices of "
                     "a server {}",
-                    name(call.kind), channel, ranks, kChannels, kChannelsOfServer));
+                    name_of(call), channel, ranks, kChannels, kChannelsOfServer));
 }
 
 std::vector<int> group_of(const Collective& call, int rank) {
-  if (call.kind == CollectiveKind::kPermute) {
+  if (is_by_pairs(call)) {
     std::set<int> ranks;
     for (const auto& [source, target] : call.pairs) {
       ranks.insert(static_cast<int>(source));
@@ -362,8 +385,8 @@ std::vector<int> group_of(const Collective& call, int rank) {
 }
 
 std::string describe(const Collective& call) {
-  std::string text(name(call.kind));
-  if (reduces(call.kind))
+  std::string text(name_of(call));
+  if (reduces(call))
     text += fmt::format("({})", call.op == AluOp::kAdd       ? "add"
                                 : call.op == AluOp::kMinimum ? "minimum"
                                                              : "maximum");
@@ -372,12 +395,12 @@ std::string describe(const Collective& call) {
     std::vector<int64_t> shape;
     for (int i = 0; i < src.rank(); ++i) shape.push_back(src.size(i));
     text += separator + std::string(opentrn::name(src.dtype));
-    if (!is_v(call.kind)) text += fmt::format("{}", shape);
+    if (!is_v(call)) text += fmt::format("{}", shape);
     separator = ", ";
   }
   text += call.srcs[0].on_chip() ? " in SBUF" : " in HBM";
   if (call.dim != 0) text += fmt::format(", dimension {}", call.dim);
-  if (call.kind == CollectiveKind::kPermute) return text + fmt::format(" by the pairs {}", call.pairs);
+  if (is_by_pairs(call)) return text + fmt::format(" by the pairs {}", call.pairs);
   return text + fmt::format(" over {}", call.groups);
 }
 

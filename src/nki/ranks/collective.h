@@ -44,28 +44,17 @@ struct CollectiveRecord {
 // Of a launch, in the order in which they were computed.
 std::vector<CollectiveRecord> records_of(const Ranks& ranks);
 
-enum class CollectiveKind : uint8_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kAllGatherV,
-  kAllToAllV,
-  kPermute,
-  kPermuteImplicit,
-  kPermuteImplicitReduce,
-};
-
-std::string_view name(CollectiveKind kind);  // "all_reduce": of nki.collectives
-bool reduces(CollectiveKind kind);
-bool is_v(CollectiveKind kind);  // lengths that metadata tensors say
+// Which ranks a permute is between: the pairs that its call states, or (an implicit one) the neighbours of a
+// ring, where it moves what they have or adds it to what the next one has.
+enum class Permute : uint8_t { kPairs, kRing, kReducingRing };
 
 struct Collective {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  // By tensor; of implicit permutes by channel. `srcs1`: of kPermuteImplicitReduce.
+  collectives::Kind kind = collectives::Kind::kAllReduce;  // no broadcast and no reduce, which NKI has not
+  Permute permute = Permute::kPairs;                       // of kPermute
+  // By tensor; of implicit permutes by channel. `srcs1`: of kReducingRing.
   std::vector<TensorView> srcs, srcs1, dsts;
   std::vector<std::vector<int64_t>> groups;
-  std::vector<std::pair<int64_t, int64_t>> pairs;  // kPermute: source and target
+  std::vector<std::pair<int64_t, int64_t>> pairs;  // kPairs: source and target
   AluOp op = AluOp::kAdd;
   int64_t dim = 0;
   std::vector<int64_t> channels = {0};
@@ -74,6 +63,15 @@ struct Collective {
   int64_t priority = -1;  // none
   std::string name;       // of the instruction
 };
+
+// A call without operands of a function of nki.collectives. An internal fault for any other name.
+Collective collective_named(std::string_view function);
+std::string_view name_of(const Collective& call);
+
+bool reduces(const Collective& call);
+bool is_v(const Collective& call);         // lengths that metadata tensors say
+bool is_implicit(const Collective& call);  // a permute along a ring
+bool is_by_pairs(const Collective& call);  // a permute that states its pairs
 
 // Refuses what the documentation refuses: Fault{kProgram} "collectives.*".
 void check(const Collective& call, const Machine& machine);

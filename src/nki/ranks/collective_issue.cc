@@ -37,15 +37,15 @@ class Issue {
 
   void run() {
     if (machine_.open_loops() > 0)
-      throw Fault(FaultKind::kNotModelled, "collectives.loop",
-                  fmt::format("{} inside a device loop, whose body is recorded once, before it runs",
-                              name(call_.kind)),
-                  "write the loop with nl.static_range or nl.sequential_range, or execute eagerly "
-                  "(OPENTRN_EAGER=1, eager=True), which repeats the body in Python");
+      throw Fault(
+          FaultKind::kNotModelled, "collectives.loop",
+          fmt::format("{} inside a device loop, whose body is recorded once, before it runs", name_of(call_)),
+          "write the loop with nl.static_range or nl.sequential_range, or execute eagerly "
+          "(OPENTRN_EAGER=1, eager=True), which repeats the body in Python");
     check(call_, machine_);
     group_ = group_of(call_, machine_.rank());
     if (group_.empty()) return;
-    if (group_.size() == 1 && call_.kind != CollectiveKind::kPermuteImplicitReduce) return copy_alone();
+    if (group_.size() == 1 && call_.permute != Permute::kReducingRing) return copy_alone();
     const bool counts_once = machine_.core_count() > 1 && !call_.dsts[0].on_chip();
     if (counts_once) {
       meet_other_core();
@@ -107,7 +107,7 @@ class Issue {
             FaultKind::kProgram, "collectives.programs",
             fmt::format("{}: the programs of the two cores of rank {} give it different operands, {} "
                         "from element {} and {} from element {}; it counts once for both",
-                        name(call_.kind), machine_.rank(), a.describe(), a.offset, b.describe(), b.offset),
+                        name_of(call_), machine_.rank(), a.describe(), a.offset, b.describe(), b.offset),
             "give it whole tensors, not parts by nl.program_id, in both programs");
       }
   }
@@ -123,14 +123,14 @@ class Issue {
   TensorView staged(const TensorView& src, std::string_view part) {
     const TensorView copy_of =
         machine_.ndarray(shape_of(src), src.dtype, MemorySpace::kPrivateHbm,
-                         fmt::format("{}.{}", name(call_.kind), part), std::nullopt, location_);
+                         fmt::format("{}.{}", name_of(call_), part), std::nullopt, location_);
     copy(copy_of, src);
     return copy_of;
   }
 
   TensorView arriving(const TensorView& like, std::shared_ptr<sim::Buffer> bytes) {
     return Machine::host_tensor(shape_of(like), like.dtype, MemorySpace::kPrivateHbm, std::move(bytes),
-                                fmt::format("{}.received", name(call_.kind)));
+                                fmt::format("{}.received", name_of(call_)));
   }
 
   void exchange() {
@@ -200,20 +200,19 @@ class Issue {
   void require_metadata(const sim::Buffer& buffer) const {
     const int64_t row = static_cast<int64_t>(group_.size() * sizeof(uint32_t));
     const int64_t read =
-        call_.kind == CollectiveKind::kAllGatherV ? static_cast<int64_t>(sizeof(uint32_t)) : row;
+        call_.kind == collectives::Kind::kAllGatherV ? static_cast<int64_t>(sizeof(uint32_t)) : row;
     for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{3}}) {
       if (at == 3 && !call_.has_rdispls) continue;
       if (!buffer.initialised().test_all(at * row, read))
-        throw Fault(
-            FaultKind::kProgram, "sim.uninitialised_read",
-            fmt::format("{}: row {} of metadata_tensor is read and not written", name(call_.kind), at),
-            "write its rows first");
+        throw Fault(FaultKind::kProgram, "sim.uninitialised_read",
+                    fmt::format("{}: row {} of metadata_tensor is read and not written", name_of(call_), at),
+                    "write its rows first");
     }
   }
 
   void complete(std::span<Contribution* const> members) const {
     CollectiveRecord record;
-    record.function = name(call_.kind);
+    record.function = name_of(call_);
     record.what = describe(*members[0]->call);
     record.group = group_;
     record.core = machine_.core_id();
@@ -223,7 +222,7 @@ class Issue {
     record.on_chip = call_.dsts[0].on_chip();
     record.priority = static_cast<int>(call_.priority);
     record.requests = requests_of(group_, members);
-    record.lengths_assumed = is_v(call_.kind) && members[0]->metadata.empty();
+    record.lengths_assumed = is_v(call_) && members[0]->metadata.empty();
     if (machine_.executes()) record.computed_by = compute(group_, members, machine_.rank_layout());
     if (!machine_.ranks()) return;
     const size_t number = machine_.ranks()->add_record(std::make_shared<CollectiveRecord>(std::move(record)));
@@ -235,10 +234,10 @@ class Issue {
   void receive(const Contribution& mine, size_t i) {
     sim::Buffer& buffer = *out_[i];
     mark_written(buffer, mine, i);
-    const bool is_permute = call_.kind == CollectiveKind::kPermute;
-    if (is_permute && machine_.executes() && !mine.receives[i]) return;
+    const bool by_pairs = is_by_pairs(call_);
+    if (by_pairs && machine_.executes() && !mine.receives[i]) return;
     const TensorView from = arriving(call_.dsts[i], out_[i]);
-    if (!is_v(call_.kind) || !machine_.executes()) return copy(call_.dsts[i], from);
+    if (!is_v(call_) || !machine_.executes()) return copy(call_.dsts[i], from);
     const std::vector<int64_t> flat = {from.element_count()};
     const TensorView src = from.reshape(flat), dst = call_.dsts[i].reshape(flat);
     const int64_t slot = flat[0] / static_cast<int64_t>(group_.size());

@@ -123,15 +123,17 @@ class Requests {
 
   std::vector<Request> run() const {
     switch (call_.kind) {
-      case CollectiveKind::kAllReduce: return {request(Kind::kAllReduce, all_bytes())};
-      case CollectiveKind::kAllGather: return {request(Kind::kAllGather, all_bytes())};
-      case CollectiveKind::kReduceScatter: return {request(Kind::kReduceScatter, all_bytes())};
-      case CollectiveKind::kAllToAll: return {request(Kind::kAllToAll, all_bytes())};
-      case CollectiveKind::kAllGatherV: return {gather_v()};
-      case CollectiveKind::kAllToAllV: return {to_all_v()};
-      case CollectiveKind::kPermute: return {permute()};
-      case CollectiveKind::kPermuteImplicit:
-      case CollectiveKind::kPermuteImplicitReduce: return permute_implicit();
+      case Kind::kAllReduce: return {request(Kind::kAllReduce, all_bytes())};
+      case Kind::kAllGather: return {request(Kind::kAllGather, all_bytes())};
+      case Kind::kReduceScatter: return {request(Kind::kReduceScatter, all_bytes())};
+      case Kind::kAllToAll: return {request(Kind::kAllToAll, all_bytes())};
+      case Kind::kAllGatherV: return {gather_v()};
+      case Kind::kAllToAllV: return {to_all_v()};
+      case Kind::kPermute:
+        if (is_implicit(call_)) return permute_implicit();
+        return {permute()};
+      case Kind::kBroadcast:
+      case Kind::kReduce: break;
     }
     return {};
   }
@@ -213,15 +215,15 @@ class Exchange {
 
   std::string run() {
     switch (call_.kind) {
-      case CollectiveKind::kAllReduce: return of_parts(false, false);
-      case CollectiveKind::kAllGather: return of_parts(false, true);
-      case CollectiveKind::kReduceScatter: return of_parts(true, false);
-      case CollectiveKind::kAllToAll: return of_parts(true, true);
-      case CollectiveKind::kAllGatherV:
-      case CollectiveKind::kAllToAllV: return v_form();
-      case CollectiveKind::kPermute: return permute();
-      case CollectiveKind::kPermuteImplicit:
-      case CollectiveKind::kPermuteImplicitReduce: return permute_implicit();
+      case Kind::kAllReduce: return of_parts(false, false);
+      case Kind::kAllGather: return of_parts(false, true);
+      case Kind::kReduceScatter: return of_parts(true, false);
+      case Kind::kAllToAll: return of_parts(true, true);
+      case Kind::kAllGatherV:
+      case Kind::kAllToAllV: return v_form();
+      case Kind::kPermute: return is_implicit(call_) ? permute_implicit() : permute();
+      case Kind::kBroadcast:
+      case Kind::kReduce: break;
     }
     return "";
   }
@@ -291,7 +293,7 @@ class Exchange {
     for (size_t channel = 0; channel < call_.dsts.size(); ++channel) {
       std::vector<std::span<const std::byte>> inputs = inputs_of(channel);
       std::vector<Bytes> reduced(n_);
-      if (call_.kind == CollectiveKind::kPermuteImplicitReduce)
+      if (call_.permute == Permute::kReducingRing)
         for (size_t r = 0; r < n_; ++r) {
           reduced[r].resize(inputs[r].size());
           const std::byte* const sources[] = {inputs[r].data(), members_[r]->in1[channel].data()};
@@ -312,14 +314,14 @@ class Exchange {
 
   // What member `from` sends to member `to`.
   Part sent(size_t from, size_t to) const {
-    const size_t column = call_.kind == CollectiveKind::kAllGatherV ? 0 : to;
+    const size_t column = call_.kind == Kind::kAllGatherV ? 0 : to;
     const std::vector<uint32_t>& values = members_[from]->metadata;
     return {static_cast<int64_t>(values[column]), static_cast<int64_t>(values[n_ + column])};
   }
 
   [[noreturn]] void wrong_part(size_t rank, std::string message) const {
     throw Fault(FaultKind::kProgram, "collectives.metadata",
-                fmt::format("{}: metadata_tensor of rank {}: {}", name(call_.kind), group_[rank], message));
+                fmt::format("{}: metadata_tensor of rank {}: {}", name_of(call_), group_[rank], message));
   }
 
   std::string v_form() {
@@ -397,10 +399,10 @@ std::string compute(const std::vector<int>& group, std::span<Contribution* const
   const auto partly_written = [](const Contribution* member) { return !member->unwritten_in.empty(); };
   const auto found = std::ranges::find_if(members, partly_written);
   const Collective& call = *members[0]->call;
-  if (found != members.end() && reduces(call.kind))
+  if (found != members.end() && reduces(call))
     throw Fault(FaultKind::kProgram, "sim.uninitialised_read",
                 fmt::format("{}: elements of a source of rank {} are reduced that nothing has written",
-                            name(call.kind), group[static_cast<size_t>(found - members.begin())]),
+                            name_of(call), group[static_cast<size_t>(found - members.begin())]),
                 "write the whole source first");
   std::string algorithm = Exchange(group, members, layout).run();
   if (found != members.end()) carry_unwritten(group, members, layout);

@@ -27,10 +27,7 @@ Json row_of(const Call& call) {
 class Chat : public OpenAi {
  public:
   Chat(const ServedModel& served, Json body, Shown shown)
-      : OpenAi(served, std::move(body), std::move(shown)) {
-    id_ = new_id("chatcmpl-");
-    chunk_object_ = "chat.completion.chunk";
-    chunks_have_fingerprint_ = true;
+      : OpenAi(served, std::move(body), std::move(shown), kForm) {
     if (!field(body_, "top_logprobs").is_null() && !flag("logprobs"))
       throw Refusal(400, "top_logprobs needs logprobs", "top_logprobs");
     expect_stream();
@@ -41,25 +38,10 @@ class Chat : public OpenAi {
     inputs_ = {conversation(messages, tools_, served.chat_template)};
   }
 
-  std::string begin(const std::vector<std::string>&) override {
-    std::string events;
-    for (size_t i = 0; i < answers_.size(); ++i)
-      events +=
-          chunk(choice_of(i, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, nullptr, {}));
-    return events;
-  }
-
-  Json whole() override {
-    Json row = head("chat.completion", false), choices = Json::array();
-    for (size_t i = 0; i < answers_.size(); ++i) choices.push_back(whole_choice(i, answers_[i]));
-    row["choices"] = std::move(choices);
-    row["usage"] = usage();
-    row["service_tier"] = "default";
-    row["system_fingerprint"] = fingerprint();
-    return row;
-  }
-
  protected:
+  Json first_choice(size_t answer) override {
+    return choice_of(answer, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, nullptr, {});
+  }
   int64_t logprobs() const override { return flag("logprobs") ? count_field("top_logprobs", 0) : -1; }
 
   std::string told(size_t answer, const Part& part) override {
@@ -78,6 +60,12 @@ class Chat : public OpenAi {
   }
 
  private:
+  static constexpr Form kForm{.id = "chatcmpl-",
+                              .whole = "chat.completion",
+                              .chunk = "chat.completion.chunk",
+                              .chunks_have_fingerprint = true,
+                              .has_service_tier = true};
+
   Tools tools_of_body() const {
     Tools tools;
     for (const Json& tool : field(body_, "tools")) {
@@ -145,7 +133,8 @@ class Chat : public OpenAi {
     return choice;
   }
 
-  Json whole_choice(size_t index, const Answer& answer) const {
+  Json whole_choice(size_t index) override {
+    const Answer& answer = answers_[index];
     Json message{{"role", "assistant"},
                  {"content", answer.text},
                  {"refusal", nullptr},

@@ -14,9 +14,7 @@ constexpr int64_t kUsualTokens = 16;  // OpenAI's default
 class Completion : public OpenAi {
  public:
   Completion(const ServedModel& served, Json body, Shown shown)
-      : OpenAi(served, std::move(body), std::move(shown)) {
-    id_ = new_id("cmpl-");
-    chunk_object_ = "text_completion";
+      : OpenAi(served, std::move(body), std::move(shown), kForm) {
     if (!field(body_, "suffix").is_null()) throw Refusal(400, "suffix is not supported", "suffix");
     if (const int64_t n = count_field("n", 1); count_field("best_of", n) != n)
       throw Refusal(400, "best_of other than n is not supported", "best_of");
@@ -27,29 +25,16 @@ class Completion : public OpenAi {
     grammar_ = structured_outputs();
   }
 
-  std::string begin(const std::vector<std::string>& echoed) override {
-    shown_characters_.assign(answers_.size(), 0);
-    echoed_ = echoed;
-    std::string events;
-    for (size_t i = 0; i < answers_.size() && echoes(); ++i) {
-      shown_characters_[i] = characters(echo_of(i));
-      events += chunk(choice_of(i, echo_of(i), {}, 0, nullptr));
-    }
-    return events;
-  }
-
-  Json whole() override {
-    Json row = head("text_completion", false), choices = Json::array();
-    for (size_t i = 0; i < answers_.size(); ++i)
-      choices.push_back(choice_of(i, echo_of(i) + answers_[i].text, answers_[i].tokens,
-                                  characters(echo_of(i)), answers_[i].finish));
-    row["choices"] = std::move(choices);
-    row["usage"] = usage();
-    row["system_fingerprint"] = fingerprint();
-    return row;
-  }
-
  protected:
+  Json first_choice(size_t answer) override {
+    shown_characters_.push_back(characters(echo_of(answer)));
+    return echoes() ? choice_of(answer, echo_of(answer), {}, 0, nullptr) : Json();
+  }
+  Json whole_choice(size_t answer) override {
+    const Answer& given = answers_[answer];
+    return choice_of(answer, echo_of(answer) + given.text, given.tokens, characters(echo_of(answer)),
+                     given.finish);
+  }
   std::optional<int64_t> most_tokens(int64_t prompt_tokens) const override {
     return count_field("max_tokens",
                        std::min(kUsualTokens, std::max<int64_t>(1, served_.context - prompt_tokens)));
@@ -68,6 +53,12 @@ class Completion : public OpenAi {
   }
 
  private:
+  static constexpr Form kForm{.id = "cmpl-",
+                              .whole = "text_completion",
+                              .chunk = "text_completion",
+                              .chunks_have_fingerprint = false,
+                              .has_service_tier = false};
+
   std::string echo_of(size_t answer) const {
     return echoed_.empty() ? std::string() : echoed_[answers_[answer].prompt];
   }
@@ -101,7 +92,6 @@ class Completion : public OpenAi {
     return row;
   }
 
-  std::vector<std::string> echoed_;
   std::vector<int64_t> shown_characters_;  // of each answer
 };
 

@@ -40,11 +40,23 @@ std::unique_ptr<Exchange> open_responses(const ServedModel& served, Json body, S
 // What OpenAI's chat and completions share.
 class OpenAi : public Exchange {
  public:
-  OpenAi(const ServedModel& served, Json body, Shown shown);
-
+  std::string begin(const std::vector<std::string>& echoed) override;
   std::string close() override;
+  Json whole() override;
 
  protected:
+  // Of answers: how ids begin, what the whole and the chunks of a stream are called, and the fields they
+  // have.
+  struct Form {
+    const char *id, *whole, *chunk;
+    bool chunks_have_fingerprint, has_service_tier;
+  };
+  OpenAi(const ServedModel& served, Json body, Shown shown, const Form& form);
+
+  // What a stream has of an answer before its first token; null: nothing.
+  virtual Json first_choice(size_t answer) = 0;
+  virtual Json whole_choice(size_t answer) = 0;
+
   static constexpr double kLeastLogprob = -9999;  // JSON has no infinity
 
   std::optional<int64_t> most_tokens(int64_t prompt_tokens) const override;
@@ -62,8 +74,9 @@ class OpenAi : public Exchange {
   std::optional<Grammar> structured_outputs() const;
   void add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const;
 
-  std::string id_, chunk_object_;
-  bool chunks_have_fingerprint_ = false;
+  const Form& form_;
+  const std::string id_;
+  std::vector<std::string> echoed_;  // texts of the prompts, where they are to be repeated
 };
 
 }  // namespace opentrn::server::api

@@ -6,8 +6,26 @@
 
 namespace opentrn::server::api {
 
-OpenAi::OpenAi(const ServedModel& served, Json body, Shown shown)
-    : Exchange(served, std::move(body), std::move(shown)) {}
+OpenAi::OpenAi(const ServedModel& served, Json body, Shown shown, const Form& form)
+    : Exchange(served, std::move(body), std::move(shown)), form_(form), id_(new_id(form.id)) {}
+
+std::string OpenAi::begin(const std::vector<std::string>& echoed) {
+  echoed_ = echoed;
+  std::string events;
+  for (size_t i = 0; i < answers_.size(); ++i)
+    if (Json choice = first_choice(i); !choice.is_null()) events += chunk(std::move(choice));
+  return events;
+}
+
+Json OpenAi::whole() {
+  Json row = head(form_.whole, false), choices = Json::array();
+  for (size_t i = 0; i < answers_.size(); ++i) choices.push_back(whole_choice(i));
+  row["choices"] = std::move(choices);
+  row["usage"] = usage();
+  if (form_.has_service_tier) row["service_tier"] = "default";
+  row["system_fingerprint"] = fingerprint();
+  return row;
+}
 
 std::optional<int64_t> OpenAi::most_tokens(int64_t) const {
   for (const char* name : {"max_completion_tokens", "max_tokens"})
@@ -36,7 +54,7 @@ Json OpenAi::head(const char* object, bool fingerprinted) const {
 }
 
 std::string OpenAi::chunk(Json choice) const {
-  Json row = head(chunk_object_.c_str(), chunks_have_fingerprint_);
+  Json row = head(form_.chunk, form_.chunks_have_fingerprint);
   row["choices"] = Json::array({std::move(choice)});
   if (tells_usage()) row["usage"] = tells_usage_always() ? usage() : Json();
   return event(row);
@@ -45,7 +63,7 @@ std::string OpenAi::chunk(Json choice) const {
 std::string OpenAi::close() {
   std::string events;
   if (tells_usage()) {
-    Json row = head(chunk_object_.c_str(), chunks_have_fingerprint_);
+    Json row = head(form_.chunk, form_.chunks_have_fingerprint);
     row["choices"] = Json::array();
     row["usage"] = usage();
     events = event(row);

@@ -1,0 +1,29 @@
+// By which rules the next token of a request is chosen, and which tokens a step computes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "decoder/choice.h"
+#include "decoder/sampler.h"
+#include "server/job.h"
+#include "serving/step.h"
+
+namespace opentrn::server {
+
+// The request's own parameters, with what must not follow yet: stop tokens before it has min_tokens, and the
+// last token of a bad word whose others have just been given.
+decoder::SamplingParams sampling_of(const Job& job);
+
+// The least that gives the next token. A grammar is known to the host alone.
+decoder::Choice choice_of(const Job& job);
+
+// A bit for each token of the vocabulary, 32 in a word, as grammars give it; empty for no tokens: all are
+// allowed. Input fault decoder.sampling for a token that is none.
+std::vector<uint32_t> mask_of(std::span<const int32_t> allowed, int64_t vocabulary);
+
+// The tokens of its request that an entry computes: of the prompt, of the output, and guesses.
+std::vector<int32_t> tokens_of(const serving::StepEntry& entry);
+
+}  // namespace opentrn::server
