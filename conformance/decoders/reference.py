@@ -166,8 +166,8 @@ def deepseek_settings(random: np.random.Generator, heads: int, layers: int, late
         return settings
     turned = 2 * int(random.integers(1, 9))
     return settings | {
-        "kv_lora_rank": int(random.integers(4, 60)), "q_lora_rank": int(random.choice([0, 7, 24])) or None,
-        "qk_nope_head_dim": int(random.integers(2, 40)), "qk_rope_head_dim": turned, "head_dim": turned,
+        "kv_lora_rank": 2 * int(random.integers(2, 30)), "q_lora_rank": int(random.choice([0, 7, 24])) or None,
+        "qk_nope_head_dim": 2 * int(random.integers(1, 20)), "qk_rope_head_dim": turned, "head_dim": turned,
         "v_head_dim": int(random.integers(2, 40)), "num_key_value_heads": heads,
         "rope_parameters": rope_parameters(random, turned),
     }  # fmt: skip
