@@ -41,7 +41,7 @@ LIMIT_S = 60.0  # of one op on one platform
 NETWORK = "a merging network, log2(n)^2 / 2 passes over everything: the engines have no unit that sorts"
 EIGHT = "the Vector engine finds eight at a time: a pass over the row for every eight wanted, and two for their places"
 PLACES = "single elements at computed places: GpSimd writes a descriptor of DMA for each"
-SOLVERS = "columns one after another, each of which needs the one before; of larger matrices through memory"
+SOLVERS = "columns one after another, each of which needs the one before"
 COMPARED = "every index is compared with every row of the table, so that the Tensor engine may add"
 STEPS = "steps one after another: a product, an addition and a function each"
 EXCEPTIONS: dict[str, tuple[str, str]] = {
@@ -52,9 +52,10 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("top_k", "top_k_50", "top_1", "approx_max_k"), ("work", EIGHT)),
     **dict.fromkeys(("gather_elements", "map_coordinates"), ("work", PLACES)),
     **dict.fromkeys(("searchsorted", "mask_to_places"), ("chain or work", PLACES)),
-    **dict.fromkeys(("cholesky", "determinant", "svd", "svd_values", "eigh"), ("chain or work", SOLVERS)),
-    **dict.fromkeys(("solve", "inverse", "qr"), ("chain", SOLVERS)),
-    "triangular_solve": ("work", SOLVERS),
+    **dict.fromkeys(
+        ("cholesky", "determinant", "svd", "svd_values", "eigh", "solve", "inverse", "qr"), ("chain or work", SOLVERS)
+    ),
+    "triangular_solve": ("chain", SOLVERS),
     **dict.fromkeys(("normal", "randint", "categorical"), ("chain", "rounds of a cipher, one after another")),
     **dict.fromkeys(("scan_rnn", "scan_rnn_grad"), ("chain", STEPS)),
     "map": ("work", "rows one after another, as the program's loop has them, in one partition"),

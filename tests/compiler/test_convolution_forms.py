@@ -307,6 +307,71 @@ func.func @main(%x: tensor<{last}>, %k: tensor<{kernel}>) -> tensor<{first}> {{
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+# PyTorch's order of weights, as arguments: taps of one row, several blocks of channels and features, stacked rows of
+# few channels, parts of many features, groups, three dimensions.
+TURNED = [
+    ((2, 130, 9, 9), (140, 130, 3, 3), (2, 140, 7, 7), 1),
+    ((1, 20, 9, 12), (40, 20, 3, 5), (1, 40, 7, 8), 1),
+    ((1, 256, 5, 5), (700, 256, 3, 3), (1, 700, 3, 3), 1),
+    ((1, 64, 6, 6), (96, 32, 3, 3), (1, 96, 4, 4), 2),
+    ((2, 40, 200), (72, 40, 5), (2, 72, 196), 1),
+    ((1, 64, 3, 7, 7), (48, 64, 3, 3, 3), (1, 48, 1, 5, 5), 1),
+]
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize(("image", "kernel", "result", "groups"), TURNED)
+def test_weights_with_features_outermost_are_turned_on_the_chip(image, kernel, result, groups, element):
+    space = ", ".join(str(i) for i in range(len(image) - 2))
+    numbers = f"[b, f, {space}]x[o, i, {space}]->[b, f, {space}]"
+    text = program(image, kernel, result, numbers, element, feature_group_count=f"{groups} : i64")
+    random = np.random.default_rng(3)
+    dtype = np.float32 if element == "f32" else ml_dtypes.bfloat16
+    arrays = [random.standard_normal(shape).astype(dtype) for shape in (image, kernel)]
+    (want,) = graph.parse(text).evaluate(*arrays)
+    (got,) = opentrn.compile(text, strict=True)(*arrays)
+    error = np.abs(got.astype(np.float64) - want.astype(np.float64)).max()
+    assert error <= (1e-5 if element == "f32" else 8e-3) * np.abs(want.astype(np.float64)).max()
+
+
+# Gradients in PyTorch's order: of images, by weights whose channels are outermost and whose taps lie backwards; of
+# weights, by images and gradients of which every place is a tap, and of those of one tap.
+GRADIENTS = [
+    ((2, 130, 7, 7), (130, 70, 3, 3), (2, 70, 7, 7), "[b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
+     {"padding": pads((1, 1), (1, 1)), "window_reversal": "array<i1: true, true>"}),
+    ((1, 30, 6, 9), (30, 40, 3, 5), (1, 40, 6, 9), "[b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
+     {"padding": pads((1, 1), (2, 2)), "window_reversal": "array<i1: true, true>"}),
+    ((1, 24, 50), (24, 40, 5), (1, 40, 50), "[b, f, 0]x[i, o, 0]->[b, f, 0]",
+     {"padding": pads((2, 2)), "window_reversal": "array<i1: true>"}),
+    ((3, 40, 14, 14), (3, 150, 14, 14), (150, 40, 3, 3), "[f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1]",
+     {"padding": pads((1, 1), (1, 1))}),
+    ((2, 140, 9, 9), (2, 72, 9, 9), (72, 140, 1, 1), "[f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1]", {}),
+    ((2, 140, 9, 9), (2, 72, 5, 5), (140, 72, 1, 1), "[f, b, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
+     {"rhs_dilation": "array<i64: 2, 2>"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("image", "kernel", "result", "numbers", "attributes"), GRADIENTS)
+def test_gradients_in_the_order_of_pytorch(image, kernel, result, numbers, attributes):
+    text = program(image, kernel, result, numbers, **attributes)
+    random = np.random.default_rng(3)
+    arrays = [random.standard_normal(shape).astype(np.float32) for shape in (image, kernel)]
+    (want,) = graph.parse(text).evaluate(*arrays)
+    (got,) = opentrn.compile(text, strict=True)(*arrays)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("taps", [(3, 3), (3, 3, 3)])
+def test_weights_that_are_arguments_are_no_single_elements(taps):
+    """Element by element 512 x 512 x 3 x 3 took 1,053 us, and with three taps more in depth 3,120."""
+    space = ", ".join(str(i) for i in range(len(taps)))
+    side = (1, 7, 7)[-len(taps) :]
+    image, kernel = (1, 512, *side), (512, 512, *taps)
+    numbers = f"[b, f, {space}]x[o, i, {space}]->[b, f, {space}]"
+    text = program(image, kernel, image, numbers, padding=pads(*[(1, 1)] * len(taps)))
+    assert opentrn.compile(text, strict=True).time().time_us < (60 if len(taps) == 2 else 200)
+
+
 def test_an_image_without_columns_gives_zeros():
     text = """
 func.func @main(%x: tensor<2x9x0x4xf32>, %w: tensor<4x5x4x3xf32>) -> tensor<2x6x8x3xf32> {

@@ -165,6 +165,65 @@ def test_sizes_at_the_edge_of_a_partition(shape: tuple[int, ...]):
     close(back, a.astype(back.dtype), 16 * max(shape[-2:]) ** 0.5)
 
 
+# Several blocks of columns: kernels in a row, taller than what a kernel takes, wide, batches, and complex ones.
+BLOCKS = [((130, 40), False), ((40, 130), False), ((2, 90, 90), False), ((700, 70), False), ((70, 66), True)]
+
+
+@pytest.mark.parametrize(("shape", "is_complex"), BLOCKS)
+def test_blocks_of_columns_are_the_whole(shape: tuple[int, ...], is_complex: bool):
+    """LU and QR of what no kernel takes as a whole, on the device."""
+    a = matrices(shape, is_complex)
+    rows, count, batch = shape[-2], min(shape[-2:]), shape[:-2]
+    results = [(shape, a.dtype), ((*batch, count), np.int32), (batch, np.int32), ((*batch, rows), np.int32)]
+    packed, pivots, info, order = run("device", "getrf", [a], results, "permutation")
+    exact = a.astype(packed.dtype)
+    lower = np.tril(packed[..., :count], -1) + np.eye(rows, count)
+    moved = np.take_along_axis(exact, order.astype(int)[..., None], axis=-2)
+    close(lower @ np.triu(packed[..., :count, :]), moved, 16 * max(shape[-2:]) ** 0.5)
+    assert np.abs(lower).max() <= (1 + 1e-6) * (2**0.5 if is_complex else 1) and not info.any()
+    exchanged = exact.reshape(-1, *shape[-2:]).copy()
+    for matrix, exchanges in zip(exchanged, pivots.reshape(-1, count).astype(int), strict=True):
+        for i, other in enumerate(exchanges):
+            matrix[[i, other - 1]] = matrix[[other - 1, i]]
+    assert np.array_equal(exchanged.reshape(shape), moved)
+
+    factors, taus = run("device", "geqrf", [a], [(shape, a.dtype), ((*batch, count), a.dtype)])
+    given = [each.astype(a.dtype) for each in (factors, taus, np.triu(factors))]
+    (back,) = run("device", "ormqr", given, [(shape, a.dtype)])
+    close(back, exact, 16 * max(shape[-2:]) ** 0.5)
+    (upper,) = run("device", "ormqr", [*given[:2], a], [(shape, a.dtype)], "adjoint")
+    close(upper, np.triu(factors), 16 * max(shape[-2:]) ** 0.5)
+
+
+def test_a_pivot_that_is_zero_in_a_later_block_is_named():
+    a = np.stack([np.eye(90), np.diag([*np.ones(60), 0, *np.ones(28), 0]), np.eye(90)]).astype(np.float32)
+    results = [(a.shape, a.dtype), ((3, 90), np.int32), ((3,), np.int32)]
+    assert run("device", "getrf", [a], results)[2].tolist() == [0, 61, 0]
+
+
+def test_infinities_of_other_rows_stay_there_in_blocks():
+    a = matrices((90, 90), False)
+    a[70, 85] = np.inf
+    results = [(a.shape, a.dtype), ((90,), np.int32), ((), np.int32), ((90,), np.int32)]
+    device, want = (run(route, "getrf", [a], results, "permutation") for route in ROUTES)
+    before = int(want[3].tolist().index(70))
+    assert np.array_equal(device[3], want[3])
+    np.testing.assert_allclose(device[0][:before, :85], want[0][:before, :85], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "results", "most"),
+    [
+        ("getrf", [((128, 128), np.float32), ((128,), np.int32), ((), np.int32)], 2000),
+        ("geqrf", [((128, 128), np.float32), ((128,), np.float32)], 1800),
+    ],
+)
+def test_blocks_are_kernels_and_products(name: str, results, most: float):
+    """As loops through memory: some 40 us a column."""
+    program = text(name, [matrices((128, 128), False)], results, "")
+    assert opentrn.compile(program, strict=True).time().time_us < most
+
+
 def test_pivots_among_numbers_that_are_none():
     """NaN comes first, then the largest; infinities of other rows do not spoil the one that is chosen."""
     infinite = np.array([[1, 2, 3], [np.inf, 1, 1], [2, np.inf, 5]], np.float32)

@@ -27,8 +27,8 @@ func.func @main(%x: {image}{argument}) -> {result} {{
 """
 
 
-def test_constant_kernels_are_turned_to_long_runs():
-    """The same product as with the kernel as an argument, bit for bit, with a fraction of the descriptors."""
+def test_kernels_are_turned_to_long_runs():
+    """Constant ones by the compiler, arguments on the chip: the same product, bit for bit."""
     torch = pytest.importorskip("torch")
     kernel = RNG.standard_normal((40, 48, 3, 3)).astype(np.float32)
     x = RNG.standard_normal((1, 48, 9, 9)).astype(np.float32)
@@ -37,7 +37,8 @@ def test_constant_kernels_are_turned_to_long_runs():
     np.testing.assert_array_equal(got, argument(x, kernel)[0])
     wide = torch.nn.functional.conv2d(*(torch.from_numpy(a).double() for a in (x, kernel)), padding=1).numpy()
     np.testing.assert_allclose(got, wide, rtol=0, atol=2e-6 * np.abs(wide).max())
-    assert constant.time().total_ns < argument.time().total_ns / 2
+    # Element by element the argument takes twice as long.
+    assert constant.time().total_ns <= argument.time().total_ns < 1.5 * constant.time().total_ns
 
 
 def test_small_images_are_cut_by_channels():

@@ -91,22 +91,12 @@ def _svd(context: Any, operand: Any, *, full_matrices: bool, compute_uv: bool, s
     return [made[1], made[0], made[2]] if compute_uv else [made[1]]
 
 
-# Of a matrix that the device takes as one kernel; JAX cuts larger ones into blocks and multiplies.
-_LU_ROWS = 64
-
-
 def _lu(context: Any, operand: Any) -> list[Any]:
     """As lu_p: the packed factors, pivots from 0, the permutation, of the last two dimensions."""
-    import jax.numpy as jnp
     from jax._src.interpreters import mlir
-    from jax._src.lax import linalg
-
-    from opentrn.jax.axes import lowering
 
     (aval,) = context.avals_in
     packed, pivots, order = context.avals_out
-    if max(aval.shape[-2:]) > _LU_ROWS or aval.dtype != jnp.float32:
-        return lowering(linalg._lu_python, multiple_results=True)(context, operand)
     info = pivots.update(shape=aval.shape[:-2])
     made = _call(context, "getrf", [operand], [packed, pivots, info, order], "permutation")
     plain = context.replace(avals_in=[pivots], avals_out=[pivots])

@@ -4,8 +4,8 @@
 // Frameworks keep other orders ([output, input, taps] in PyTorch), in which neighbours on a partition lie
 // apart in memory and DMA moves them one by one. A kernel that is a constant, or a slice of one (kernels that
 // are too large are computed in parts), gets the order that is read; what is an argument stays in the order
-// that the caller has. Of a depthwise convolution channels go over partitions, each with its taps: the order
-// is [channels, taps].
+// that the caller has, and is turned on the chip. Of a depthwise convolution channels go over partitions,
+// each with its taps: the order is [channels, taps].
 //
 // A product with few rows by a constant whose rows are contracted, as PyTorch's Linear keeps its weights,
 // would turn it in each run, which takes the Tensor engine longer than the product: it is transposed once,

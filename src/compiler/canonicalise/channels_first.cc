@@ -1,7 +1,8 @@
 // Convolutions of images with channels last, as JAX and TensorFlow have them, in the order that the Tensor
 // engine needs: channels, which it contracts over, are rows of images and lie over partitions. What is done
 // to the results (biases, residuals, activations, pooling, concatenation) is done in that order too, so that
-// images are transposed where the model begins and ends and not around every convolution.
+// images are transposed where the model begins and ends and not around every convolution. Products that mix
+// the heads of attention, which come first and are put last for the product, are sums of heads in that order.
 //
 // A value with channels last gets a twin with channels first; what no rule here takes reads the value itself,
 // a transpose of the twin, which is dropped where nothing does.
@@ -13,6 +14,7 @@
 #include "compiler/analysis/dims.h"
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
+#include "compiler/canonicalise/mixed_slabs.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/rewrite/expression.h"
@@ -35,6 +37,13 @@ Dims to_first(int64_t rank) {
 Dims to_last(int64_t rank) {
   Dims permutation(static_cast<size_t>(rank));
   for (int64_t d = 0; d < rank; ++d) permutation[static_cast<size_t>(d)] = first_dim(d, rank);
+  return permutation;
+}
+
+Dims slabs_outermost(int64_t rank) {
+  Dims permutation(static_cast<size_t>(rank));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[0], permutation[1]);
   return permutation;
 }
 
@@ -68,7 +77,7 @@ bool has_channels_last(const Function& function, const Op& op) {
 class Turning {
  public:
   explicit Turning(const Function& function) : function_(function) {}
-  int64_t convolutions() const { return convolutions_; }
+  int64_t turned() const { return turned_; }
 
   std::optional<std::vector<ValueId>> operator()(Builder& builder, const Op& op,
                                                  std::span<const ValueId> operands) {
@@ -82,6 +91,12 @@ class Turning {
         return std::nullopt;
       case OpKind::pad_: twin = pad(builder, op, operands); break;
       case OpKind::concatenate_: twin = concatenate(builder, op, operands); break;
+      case OpKind::dot_general_:
+        if (!mixes_slabs(function_, op)) return std::nullopt;
+        ++turned_;
+        twin = mixed_slabs(builder, function_, op, operands);
+        if (mixes_left(function_, op)) break;
+        return {{builder.transpose(*twin, slabs_outermost(builder.type(*twin).rank()))}};
       default:
         if (has_elementwise(function_, op)) twin = elementwise(builder, op, operands);
     }
@@ -172,7 +187,7 @@ class Turning {
     for (int64_t d = 1; d < rank - 1; ++d) places.push_back(d + 1);
     transposed_op.set(Attr::output_feature_dimension, int64_t{1});
     transposed_op.set(Attr::output_spatial_dimensions, std::move(places));
-    ++convolutions_;
+    ++turned_;
     return retype_transposed(builder, op, copy(builder, transposed_op, from));
   }
 
@@ -246,7 +261,7 @@ class Turning {
 
   const Function& function_;
   std::map<ValueId, ValueId> twins_;
-  int64_t convolutions_ = 0;
+  int64_t turned_ = 0;  // convolutions and products
 };
 
 }  // namespace
@@ -254,8 +269,8 @@ class Turning {
 int64_t put_channels_first(Function& function) {
   Turning turning(function);
   Function made = rewritten(function, std::ref(turning));
-  if (turning.convolutions() > 0) function = std::move(made);
-  return turning.convolutions();
+  if (turning.turned() > 0) function = std::move(made);
+  return turning.turned();
 }
 
 }  // namespace opentrn::compiler

@@ -41,6 +41,52 @@ TEST(PutChannelsFirst, LeavesConvolutionsThatHaveThemFirst) {
   EXPECT_EQ(graph::print_module(module), printed(text));
 }
 
+// Talking heads: products over the heads of attention, as PyTorch's Linear over permuted scores and as
+// einsum.
+constexpr std::string_view kPermuted = R"(
+  %t = stablehlo.transpose %x, dims = [0, 2, 3, 1] : (tensor<2x4x64x32xf32>) -> tensor<2x64x32x4xf32>
+  %p = stablehlo.dot_general %t, %w, contracting_dims = [3] x [1]
+       : (tensor<2x64x32x4xf32>, tensor<3x4xf32>) -> tensor<2x64x32x3xf32>
+  %b = stablehlo.broadcast_in_dim %bias, dims = [3] : (tensor<3xf32>) -> tensor<2x64x32x3xf32>
+  %s = stablehlo.add %p, %b : tensor<2x64x32x3xf32>
+  %r = stablehlo.transpose %s, dims = [0, 3, 1, 2] : (tensor<2x64x32x3xf32>) -> tensor<2x3x64x32xf32>
+  return %r : tensor<2x3x64x32xf32>)";
+constexpr std::string_view kEinsum = R"(
+  %p = stablehlo.dot_general %w, %x, contracting_dims = [1] x [1]
+       : (tensor<3x4xf32>, tensor<2x4x64x32xf32>) -> tensor<3x2x64x32xf32>
+  %t = stablehlo.transpose %p, dims = [1, 0, 2, 3] : (tensor<3x2x64x32xf32>) -> tensor<2x3x64x32xf32>
+  %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<3xf32>) -> tensor<2x3x64x32xf32>
+  %s = stablehlo.add %t, %b : tensor<2x3x64x32xf32>
+  return %s : tensor<2x3x64x32xf32>)";
+
+TEST(PutChannelsFirst, MixesHeadsWhereTheyLie) {
+  for (const std::string_view body : {kPermuted, kEinsum}) {
+    const std::string text = main_of(
+        "(%x: tensor<2x4x64x32xf32>, %w: tensor<3x4xf32>, %bias: tensor<3xf32>) -> tensor<2x3x64x32xf32>",
+        body);
+    const auto run = [](graph::Function& function) {
+      simplify(function);
+      EXPECT_EQ(put_channels_first(function), 1);
+      simplify(function);
+      remove_dead_ops(function);
+    };
+    const std::string then = after(text, run);
+    EXPECT_EQ(then.find("stablehlo.transpose"), std::string::npos) << then;
+    EXPECT_EQ(then.find("stablehlo.dot_general"), std::string::npos) << then;
+    expect_same_values(text, run, 1e-5);
+  }
+}
+
+TEST(PutChannelsFirst, LeavesProductsOfManySlabs) {
+  const std::string text =
+      main_of("(%x: tensor<1x16x64x32xf32>, %w: tensor<16x4xf32>) -> tensor<1x64x32x4xf32>", R"(
+    %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+         : (tensor<1x16x64x32xf32>, tensor<16x4xf32>) -> tensor<1x64x32x4xf32>
+    return %p : tensor<1x64x32x4xf32>)");
+  graph::Module module = parsed(text);
+  EXPECT_EQ(put_channels_first(module.entry()), 0);
+}
+
 // A kernel that is a constant gets the order in which it is read; fold_constants() then writes it.
 TEST(ArrangeConstants, TurnsConstantKernels) {
   const std::string text = main_of("(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x2x2xf32>", R"(

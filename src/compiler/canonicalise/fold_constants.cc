@@ -86,7 +86,7 @@ int64_t elements_max(const Op& op, std::span<const Literal> operands, const grap
     terms *= operands[0].type().dim(static_cast<int>(d));
   for (const Literal& operand : operands) largest = std::max(largest, operand.type().element_count());
   if (result.element_count() > kMultiplications / std::max<int64_t>(terms, 1)) return 0;
-  return result.element_count() <= largest ? kComputedElements : kFoldedElements;
+  return result.element_count() <= 2 * largest ? kComputedElements : kFoldedElements;
 }
 
 bool is_elementwise(const Op& op) {

@@ -26,6 +26,10 @@ bool is_identity(std::span<const int64_t> permutation) {
   return true;
 }
 
+// How many times as many elements a broadcast has at least, so that converting them first pays for an op
+// more.
+constexpr int64_t kSpreadLeast = 2;
+
 class Simplifier {
  public:
   explicit Simplifier(Function& function) : function_(function), replacements_(function) {}
@@ -153,7 +157,8 @@ class Simplifier {
       case OpKind::select_: return choose_without_not(op);
       case OpKind::dot_general_:
         return read_untransposed(op, 0, Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions) ||
-               read_untransposed(op, 1, Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
+               read_untransposed(op, 1, Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions) ||
+               multiply_all_by_one(op);
       default: return false;
     }
   }
@@ -168,17 +173,20 @@ class Simplifier {
   }
 
   // A narrowing conversion of what is only rearranged is done where the value is made, by the kernel that
-  // makes it.
+  // makes it; one of what is spread, of what few elements it has.
   bool convert_before_view(OpId id) {
     const Op op = function_.op(id);
     const OpId view_id = function_.value(op.operands[0]).op;
     if (view_id == graph::kNoOp || type(op.operands[0]).quantization()) return false;
     const Op view = function_.op(view_id);
-    if (view.kind != OpKind::reshape_ && view.kind != OpKind::transpose_) return false;
+    const bool spreads =
+        view.kind == OpKind::broadcast_in_dim_ &&
+        type(view.operands[0]).element_count() * kSpreadLeast <= type(op.operands[0]).element_count();
+    if (view.kind != OpKind::reshape_ && view.kind != OpKind::transpose_ && !spreads) return false;
     const OpId maker_id = function_.value(view.operands[0]).op;
     const ElementType to = type(op.results[0]).element();
-    if (maker_id == graph::kNoOp || function_.op(maker_id).kind == OpKind::constant_ ||
-        graph::bit_width(to) >= graph::bit_width(type(op.operands[0]).element()))
+    if (graph::bit_width(to) >= graph::bit_width(type(op.operands[0]).element())) return false;
+    if (!spreads && (maker_id == graph::kNoOp || function_.op(maker_id).kind == OpKind::constant_))
       return false;
     const auto& ops = function_.block(op.block).ops;
     const auto at = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
@@ -188,10 +196,11 @@ class Simplifier {
     Op& moved = function_.op(id);
     moved.kind = view.kind;
     moved.operands = {function_.op(made).results[0]};
-    if (view.has(Attr::permutation)) {
-      const auto permutation = view.integers(Attr::permutation);
-      moved.set(Attr::permutation, std::vector<int64_t>(permutation.begin(), permutation.end()));
-    }
+    for (const Attr attr : {Attr::permutation, Attr::broadcast_dimensions})
+      if (view.has(attr)) {
+        const auto dims = view.integers(attr);
+        moved.set(attr, std::vector<int64_t>(dims.begin(), dims.end()));
+      }
     return true;
   }
 
@@ -275,6 +284,36 @@ class Simplifier {
     op.operands[operand] = inner->operands[0];
     if (!batch.empty()) op.set(batching, std::move(batch));
     if (!contracted.empty()) op.set(contracting, std::move(contracted));
+    return true;
+  }
+
+  // Of a batch whose matrices are multiplied by one and the same, which PyTorch spreads over the batch first,
+  // the batch is rows of one product.
+  bool multiply_all_by_one(Op& op) {
+    const Op* spread = maker(op.operands[1], OpKind::broadcast_in_dim_);
+    if (!spread || !op.has(Attr::rhs_batching_dimensions) || !op.has(Attr::rhs_contracting_dimensions))
+      return false;
+    const auto kept = spread->integers(Attr::broadcast_dimensions),
+               r = op.integers(Attr::rhs_batching_dimensions), l = op.integers(Attr::lhs_batching_dimensions),
+               c = op.integers(Attr::rhs_contracting_dimensions);
+    const graph::Type& wide = type(op.operands[1]);
+    const auto has = [](std::span<const int64_t> dims, int64_t d) { return std::ranges::count(dims, d) > 0; };
+    // Exactly the batch is new, and rows of the left operand stay in their order.
+    if (r.empty() || kept.size() + r.size() != static_cast<size_t>(wide.rank()) ||
+        !std::ranges::is_sorted(kept) || !std::ranges::is_sorted(l) ||
+        std::ranges::any_of(r, [&](int64_t d) { return has(kept, d); }))
+      return false;
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (type(spread->operands[0]).dim(static_cast<int>(i)) != wide.dim(static_cast<int>(kept[i])))
+        return false;
+    for (int64_t d = 0; d < l.back(); ++d)
+      if (!has(l, d) && !has(op.integers(Attr::lhs_contracting_dimensions), d)) return false;
+    std::vector<int64_t> contracted;
+    for (const int64_t d : c) contracted.push_back(std::ranges::find(kept, d) - kept.begin());
+    op.operands[1] = spread->operands[0];
+    op.remove(Attr::lhs_batching_dimensions);
+    op.remove(Attr::rhs_batching_dimensions);
+    op.set(Attr::rhs_contracting_dimensions, std::move(contracted));
     return true;
   }
 

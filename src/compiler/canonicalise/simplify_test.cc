@@ -104,6 +104,25 @@ constexpr PassCase kSimplifyCases[] = {
      R"(%quarter = stablehlo.constant dense<0.25> : tensor<4xf32>
         %a = stablehlo.multiply %x, %quarter : tensor<4xf32>
         return %a : tensor<4xf32>)"},
+    {"one_matrix_for_a_whole_batch", "(%x: tensor<2x4x5x6xf32>, %w: tensor<4x3xf32>) -> tensor<2x5x6x3xf32>",
+     R"(%t = stablehlo.transpose %x, dims = [0, 2, 3, 1] : (tensor<2x4x5x6xf32>) -> tensor<2x5x6x4xf32>
+        %s = stablehlo.broadcast_in_dim %w, dims = [2, 3] : (tensor<4x3xf32>) -> tensor<2x5x4x3xf32>
+        %p = stablehlo.dot_general %t, %s, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]
+             : (tensor<2x5x6x4xf32>, tensor<2x5x4x3xf32>) -> tensor<2x5x6x3xf32>
+        return %p : tensor<2x5x6x3xf32>)",
+     R"(%p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+             : (tensor<2x4x5x6xf32>, tensor<4x3xf32>) -> tensor<2x5x6x3xf32>
+        return %p : tensor<2x5x6x3xf32>)"},
+    // A batch between the rows: the result has it in front.
+    {"one_matrix_for_a_batch_of_columns", "(%x: tensor<5x2x4xf32>, %w: tensor<4x3xf32>) -> tensor<2x5x3xf32>",
+     R"(%s = stablehlo.broadcast_in_dim %w, dims = [1, 2] : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
+        %p = stablehlo.dot_general %x, %s, batching_dims = [1] x [0], contracting_dims = [2] x [1]
+             : (tensor<5x2x4xf32>, tensor<2x4x3xf32>) -> tensor<2x5x3xf32>
+        return %p : tensor<2x5x3xf32>)",
+     R"(%s = stablehlo.broadcast_in_dim %w, dims = [1, 2] : (tensor<4x3xf32>) -> tensor<2x4x3xf32>
+        %p = stablehlo.dot_general %x, %s, batching_dims = [1] x [0], contracting_dims = [2] x [1]
+             : (tensor<5x2x4xf32>, tensor<2x4x3xf32>) -> tensor<2x5x3xf32>
+        return %p : tensor<2x5x3xf32>)"},
     {"known_select", "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>",
      R"(%yes = stablehlo.constant dense<true> : tensor<4xi1>
         %a = stablehlo.select %yes, %x, %y : tensor<4xi1>, tensor<4xf32>

@@ -124,6 +124,21 @@ Batch Batch::taken(const Batch& order) const {
                              {Attr::indices_are_sorted, Attribute(false)}}));
 }
 
+Batch Batch::rows_taken(const Batch& order) const {
+  const int64_t batch = dim(0), rows = dim(1), columns = dim(2), count = order.dim(1);
+  const Batch first = order.places({batch, 1, 1}, 0) * static_cast<double>(rows);
+  const Batch places = (order + first).reshape({batch * count, 1});
+  const Batch flat = reshape({batch * rows, columns});
+  return made(builder().add(OpKind::gather_, {flat.id(), places.id()},
+                            {{Attr::offset_dims, Attribute(Dims{1})},
+                             {Attr::collapsed_slice_dims, Attribute(Dims{0})},
+                             {Attr::start_index_map, Attribute(Dims{0})},
+                             {Attr::index_vector_dim, Attribute(int64_t{1})},
+                             {Attr::slice_sizes, Attribute(Dims{1, columns})},
+                             {Attr::indices_are_sorted, Attribute(false)}}))
+      .reshape({batch, count, columns});
+}
+
 Batch Batch::reduced(OpKind combiner, int axis) const {
   Dims kept = dims();
   kept[static_cast<size_t>(axis)] = 1;
@@ -152,6 +167,22 @@ Batch Batch::product(const Batch& other) const {
                              {Attr::lhs_contracting_dimensions, Attribute(Dims{2})},
                              {Attr::rhs_contracting_dimensions, Attribute(Dims{1})}},
                             {Type::tensor(element(), dims)}));
+}
+
+Batch Batch::solved_with_ones(const Batch& right, bool lower, bool adjoint) const {
+  const auto kind = adjoint ? graph::Transpose::kAdjoint : graph::Transpose::kNone;
+  return made(builder().add(OpKind::triangular_solve_, {id_, right.id()},
+                            {{Attr::left_side, Attribute(true)},
+                             {Attr::lower, Attribute(lower)},
+                             {Attr::unit_diagonal, Attribute(true)},
+                             {Attr::transpose_a, static_cast<int64_t>(kind)}}));
+}
+
+Batch joined(std::span<const Batch> parts, int axis) {
+  std::vector<ValueId> ids;
+  for (const Batch& each : parts) ids.push_back(each.id());
+  Writer& writer = parts.front().writer();
+  return parts.size() == 1 ? parts.front() : Batch(writer, writer.builder().concatenate(ids, axis));
 }
 
 Batch identity(const Batch& like, int64_t rows, int64_t columns) {

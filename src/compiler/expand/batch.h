@@ -67,6 +67,8 @@ class Batch {
   Batch at(const Batch& place, int axis) const;
   // Those of the last axis at `order`, i32 [size].
   Batch taken(const Batch& order) const;
+  // The rows of each matrix at `order`, i32 [batch, count, 1].
+  Batch rows_taken(const Batch& order) const;
   // The axis stays, of size one.
   Batch sum(int axis) const;
   Batch max(int axis) const;
@@ -75,6 +77,8 @@ class Batch {
   Batch beside(const Batch& right, int axis) const;   // concatenated
   // Of matrices.
   Batch product(const Batch& other) const;
+  // X of A X = `right`, or of A^H X with `adjoint`, A a triangle of this matrix whose diagonal is one.
+  Batch solved_with_ones(const Batch& right, bool lower, bool adjoint = false) const;
 
  private:
   graph::Builder& builder() const { return writer_->builder(); }
@@ -115,6 +119,8 @@ inline Batch operator!=(const Batch& a, const Batch& b) {
   return a.compare(graph::ComparisonDirection::kNe, b);
 }
 
+// Concatenated.
+Batch joined(std::span<const Batch> parts, int axis);
 // [1, rows, columns] of the element type of `like`.
 Batch identity(const Batch& like, int64_t rows, int64_t columns);
 // [batch, 1, size]: the diagonal of square matrices.

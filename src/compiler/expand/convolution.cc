@@ -150,8 +150,9 @@ ValueId depthwise_gradient(Builder& builder, const Op& op, ValueId lhs, ValueId 
   return builder.convert(result, type.element());
 }
 
-// Along the first spatial dimension: a sum over its taps of convolutions over the others, in which its places
-// are batches.
+// Along the first spatial dimension its places are batches of a convolution over the others, and what its
+// taps see are channels side by side, which the Tensor engine adds up. In groups: a sum over its taps of such
+// convolutions.
 class ByTaps {
  public:
   ByTaps(Builder& builder, const Op& op, const graph::Type& type)
@@ -167,15 +168,11 @@ class ByTaps {
   }
 
   ValueId run(ValueId lhs, ValueId rhs) {
-    const ElementType sums = graph::is_float(type_.element()) ? ElementType::kF32 : type_.element();
     const ValueId images = pad(lhs);
-    std::optional<Expr> sum;
-    for (int64_t tap = 0; tap < builder_.type(rhs).dim(static_cast<int>(taps_[0])); ++tap) {
-      const Expr term(builder_, convolved(input(images, tap), kernel(rhs, tap), sums));
-      sum = sum ? *sum + term : term;
-    }
+    const ValueId last = op_.integer(Attr::feature_group_count) == 1
+                             ? convolved(inputs(images, taps_of(rhs)), kernels(rhs), type_.element())
+                             : sum_over_taps(images, rhs);
     // [batch, place, feature, others...] to the result's order.
-    const ValueId last = sum->as(type_.element()).id();
     const auto batch = op_.integer(Attr::output_batch_dimension),
                feature = op_.integer(Attr::output_feature_dimension);
     Dims dims{type_.dim(static_cast<int>(batch)), places_, type_.dim(static_cast<int>(feature))};
@@ -222,6 +219,46 @@ class ByTaps {
       flat.push_back(dims[static_cast<size_t>(in_[i])]);
     }
     return builder_.reshape(builder_.transpose(seen, std::move(permutation)), std::move(flat));
+  }
+
+  int64_t taps_of(ValueId rhs) const { return builder_.type(rhs).dim(static_cast<int>(taps_[0])); }
+
+  ValueId sum_over_taps(ValueId images, ValueId rhs) {
+    const ElementType sums = graph::is_float(type_.element()) ? ElementType::kF32 : type_.element();
+    std::optional<Expr> sum;
+    for (int64_t tap = 0; tap < taps_of(rhs); ++tap) {
+      const Expr term(builder_, convolved(input(images, tap), kernel(rhs, tap), sums));
+      sum = sum ? *sum + term : term;
+    }
+    return sum->as(type_.element()).id();
+  }
+
+  // What all taps see, [batch * place, feature * tap, others...].
+  ValueId inputs(ValueId images, int64_t taps) {
+    std::vector<ValueId> seen;
+    Dims flat;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const ValueId one = input(images, tap);
+      flat = builder_.type(one).dims_vector();
+      Dims beside = flat;
+      beside.insert(beside.begin() + 2, 1);
+      seen.push_back(builder_.reshape(one, std::move(beside)));
+    }
+    flat[1] *= taps;
+    return builder_.reshape(taps == 1 ? seen[0] : builder_.concatenate(std::move(seen), 2), std::move(flat));
+  }
+
+  // [output feature, input feature * tap, others...], which is what PyTorch's weights are.
+  ValueId kernels(ValueId rhs) {
+    const int64_t in = op_.integer(Attr::kernel_input_feature_dimension),
+                  out = op_.integer(Attr::kernel_output_feature_dimension);
+    Dims permutation{out, in, taps_[0]}, flat;
+    permutation.insert(permutation.end(), taps_.begin() + 1, taps_.end());
+    const graph::Type& type = builder_.type(rhs);
+    const auto count = [&](int64_t d) { return type.dim(static_cast<int>(d)); };
+    flat = {count(out), count(in) * count(taps_[0])};
+    for (size_t i = 1; i < taps_.size(); ++i) flat.push_back(count(taps_[i]));
+    return builder_.reshape(builder_.transpose(rhs, std::move(permutation)), std::move(flat));
   }
 
   // One tap, [output feature, input feature, others...].

@@ -1,5 +1,6 @@
 // cholesky and triangular_solve by halves: small blocks are kernels, or of up to kBlock rows written out row
 // by row; larger ones are two of half the size and a product. Only the triangle that counts is read.
+#include <algorithm>
 #include <limits>
 
 #include "compiler/analysis/dims.h"
@@ -13,6 +14,9 @@ namespace {
 
 // Of numbers that no kernel of small matrices takes.
 constexpr int64_t kBlock = 16;
+// Of a factor that one kernel takes of larger matrices: all its elements lie in one partition, and in each of
+// its steps all that are left are read, so that halves and products are faster from here on.
+constexpr int64_t kCholeskyRows = 32;
 
 // Batches of matrices: the last two dimensions.
 class Matrices {
@@ -45,15 +49,6 @@ class Matrices {
   }
 
   Expr adjoint(const Expr& x) { return conjugate(transposed(x)); }
-
-  // The last `count` dimensions backwards.
-  Expr reversed(const Expr& x, bool rows_too, bool columns_too) {
-    Dims dimensions;
-    if (rows_too) dimensions.push_back(x.type().rank() - 2);
-    if (columns_too) dimensions.push_back(x.type().rank() - 1);
-    return {builder_, builder_.add(OpKind::reverse_, {x.id()},
-                                   {{Attr::dimensions, graph::Attribute(std::move(dimensions))}})};
-  }
 
   Expr stacked(const Expr& upper, const Expr& lower) {
     return {builder_, builder_.concatenate({upper.id(), lower.id()}, upper.type().rank() - 2)};
@@ -96,45 +91,66 @@ class Matrices {
   // Whose small ones the device takes as they are.
   static bool has_kernel(const Expr& x) { return x.type().element() == ElementType::kF32; }
 
-  // L X = B, L lower triangular; `unit`: its diagonal is not read, and is one.
-  Expr solve(const Expr& l, const Expr& b, bool unit) {
+  // L X = B, L lower triangular or upper; `unit`: its diagonal is not read, and is one.
+  Expr solve(const Expr& l, const Expr& b, bool lower, bool unit) {
     const int64_t n = rows(l), m = columns(b);
-    if (has_kernel(l) && n <= kSmallMatrixRows && m <= kSmallMatrixRows)
+    if (has_kernel(l) && n <= kSmallMatrixRows)
       return {builder_, builder_.add(OpKind::triangular_solve_, {l.id(), b.id()},
                                      {{Attr::left_side, graph::Attribute(true)},
-                                      {Attr::lower, graph::Attribute(true)},
+                                      {Attr::lower, graph::Attribute(lower)},
                                       {Attr::unit_diagonal, graph::Attribute(unit)},
                                       {Attr::transpose_a, static_cast<int64_t>(graph::Transpose::kNone)}})};
-    if (n > kBlock) {
-      const int64_t half = n / 2;
-      const Expr upper = solve(part(l, 0, half, 0, half), part(b, 0, half, 0, m), unit);
-      const Expr rest = part(b, half, n - half, 0, m) - product(part(l, half, n - half, 0, half), upper);
-      return stacked(upper, solve(part(l, half, n - half, half, n - half), rest, unit));
+    if (n <= kBlock) return solve_rows(l, b, lower, unit);
+    const int64_t half = n / 2, rest = n - half;
+    const Expr above = part(b, 0, half, 0, m), below = part(b, half, rest, 0, m);
+    const Expr first = part(l, 0, half, 0, half), last = part(l, half, rest, half, rest);
+    if (lower) {
+      const Expr known = solve(first, above, lower, unit);
+      return stacked(known, solve(last, below - product(part(l, half, rest, 0, half), known), lower, unit));
     }
-    // Every row, once known, is taken from those below it.
+    const Expr known = solve(last, below, lower, unit);
+    return stacked(solve(first, above - product(part(l, 0, half, half, rest), known), lower, unit), known);
+  }
+
+  // Every row, once known, is taken from those that are not.
+  Expr solve_rows(const Expr& l, const Expr& b, bool lower, bool unit) {
+    const int64_t n = rows(l), m = columns(b);
     Expr left = b;
     std::vector<ValueId> known;
-    for (int64_t row = 0; row < n; ++row) {
-      Expr x = part(left, 0, 1, 0, m);
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t others = n - step - 1, row = lower ? step : others;
+      Expr x = part(left, lower ? 0 : others, 1, 0, m);
       if (!unit) x = x / spread(part(l, row, 1, row, 1), 1, m);
       known.push_back(x.id());
-      const int64_t below = n - row - 1;
-      if (below == 0) break;
-      left = part(left, 1, below, 0, m) -
-             spread(part(l, row + 1, below, row, 1), below, m) * spread(x, below, m);
+      if (others == 0) break;
+      const Expr factors = part(l, lower ? row + 1 : 0, others, row, 1);
+      left = part(left, lower ? 1 : 0, others, 0, m) - spread(factors, others, m) * spread(x, others, m);
     }
+    if (!lower) std::ranges::reverse(known);
     return {builder_, builder_.concatenate(std::move(known), b.type().rank() - 2)};
+  }
+
+  // X L^H = B.
+  Expr solve_from_right(const Expr& l, const Expr& b) {
+    if (!has_kernel(l) || rows(l) > kSmallMatrixRows)
+      return adjoint(solve(l, adjoint(b), /*lower=*/true, /*unit=*/false));
+    return {builder_,
+            builder_.add(OpKind::triangular_solve_, {l.id(), b.id()},
+                         {{Attr::left_side, graph::Attribute(false)},
+                          {Attr::lower, graph::Attribute(true)},
+                          {Attr::unit_diagonal, graph::Attribute(false)},
+                          {Attr::transpose_a, static_cast<int64_t>(graph::Transpose::kTranspose)}})};
   }
 
   // The lower factor; NaN from the first pivot that is not positive.
   Expr factor(const Expr& a) {
     const int64_t n = rows(a);
-    if (has_kernel(a) && n <= kSmallMatrixRows)
+    if (has_kernel(a) && n <= kCholeskyRows)
       return {builder_, builder_.add(OpKind::cholesky_, {a.id()}, {{Attr::lower, graph::Attribute(true)}})};
     if (n > kBlock) {
       const int64_t half = n / 2, rest = n - half;
       const Expr upper = factor(part(a, 0, half, 0, half));
-      const Expr below = adjoint(solve(upper, adjoint(part(a, half, rest, 0, half)), false));
+      const Expr below = solve_from_right(upper, part(a, half, rest, 0, half));
       const Expr last = factor(part(a, half, rest, half, rest) - product(below, adjoint(below)));
       return stacked(side_by_side(upper, zeros(a, half, rest)), side_by_side(below, last));
     }
@@ -199,7 +215,7 @@ std::vector<ValueId> cholesky(Builder& builder, const Function&, const Op& op,
   return {(lower ? factor : matrices.adjoint(factor)).as(element).id()};
 }
 
-// Everything becomes L X = B: from the right by transposing, from below by turning round.
+// Everything becomes L X = B: from the right by transposing.
 std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const Op& op,
                                       std::span<const ValueId> operands) {
   Expr a = computed(Expr(builder, operands[0])), b = Expr(builder, operands[1]);
@@ -209,16 +225,11 @@ std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const O
   const auto kind = op.enumeration(Attr::transpose_a, graph::Transpose::kNone);
   const bool transposes = kind == graph::Transpose::kTranspose || kind == graph::Transpose::kAdjoint;
   const bool left = op.boolean(Attr::left_side);
-  const bool flips = transposes != !left, downwards = op.boolean(Attr::lower) != flips;
+  const bool flips = transposes != !left, lower = op.boolean(Attr::lower) != flips;
   if (kind == graph::Transpose::kAdjoint) a = matrices.conjugate(a);
   if (flips) a = matrices.transposed(a);
   if (!left) b = matrices.transposed(b);
-  if (!downwards) {
-    a = matrices.reversed(a, true, true);
-    b = matrices.reversed(b, true, false);
-  }
-  Expr x = matrices.solve(a, b, op.boolean(Attr::unit_diagonal));
-  if (!downwards) x = matrices.reversed(x, true, false);
+  Expr x = matrices.solve(a, b, lower, op.boolean(Attr::unit_diagonal));
   if (!left) x = matrices.transposed(x);
   return {x.as(element).id()};
 }

@@ -1,4 +1,6 @@
-// LU decompositions with exchanges of rows, as LAPACK's getrf has them, column by column for a whole batch.
+// LU decompositions with exchanges of rows, as LAPACK's getrf has them, for a whole batch: a block of columns
+// after another, each a kernel of its own where it fits in a partition (lowering/small_lu.cc), else column by
+// column. Behind each block stand an exchange of rows, a triangular system and a product.
 #pragma once
 
 #include "compiler/expand/batch.h"

@@ -4,7 +4,8 @@
 // As a convolution each position of the kernel would be a tap, with the images' channels to sum over nothing
 // but the batch: one row of the Tensor engine, again for every position. Here each place of the result is one
 // product of two matrices, positions by channels. Positions go over partitions, where channels are innermost
-// in memory, so nothing is transposed.
+// in memory, so nothing is transposed. A single place, as of a convolution of one tap, is one product in
+// every order.
 #include <algorithm>
 #include <numeric>
 
@@ -55,6 +56,7 @@ class WeightGradient {
     for (size_t i = 0; i < in_.size(); ++i)
       if (low_[i] < 0 || (high_[i] < 0 && spread_[i] > 1)) return false;
     const int64_t places = count_of(result_, out_), positions = count_of(kernel_, taps_);
+    if (places == 1) return positions >= kPositionsMin;
     return places <= kGradientPlacesMax && positions >= kPositionsMin && positions >= 4 * places &&
            op_.integer(Attr::input_batch_dimension) == image_.rank() - 1 &&
            op_.integer(Attr::kernel_output_feature_dimension) == kernel_.rank() - 1;
@@ -63,6 +65,9 @@ class WeightGradient {
   ValueId made(Builder& builder, ValueId image, ValueId kernel) const {
     const bool is_spread = std::ranges::any_of(spread_, [](int64_t step) { return step > 1; });
     const ValueId around = is_spread ? image : side_by_side(builder, with_padding(builder, image));
+    if (count_of(result_, out_) == 1)
+      return builder.reshape(product_at(builder, around, kernel, Dims(out_.size(), 0), is_spread),
+                             result_.dims_vector());
     // Places of the last dimension lie beside each other as channels do.
     const size_t dims = is_spread ? out_.size() : out_.size() - 1;
     const int64_t places = count_of(result_, std::span(out_).first(dims)),
@@ -144,7 +149,6 @@ class WeightGradient {
         kernel_step(image_start.size(), 1), kernel_count = kernel_.dims_vector();
     Dims left{op_.integer(Attr::input_feature_dimension)},
         right{op_.integer(Attr::kernel_input_feature_dimension)};
-    const Type type = Type::tensor(result_.element(), {image_count.back(), feature_size()});
     for (size_t i = 0; i < in_.size(); ++i) {
       if (!is_spread && i + 1 == in_.size()) {  // side_by_side() has taken what meets
         left.push_back(in_[i]);
@@ -152,21 +156,41 @@ class WeightGradient {
         break;
       }
       const Meeting m = meeting(i, place[i], is_spread);
-      if (m.count == 0) return builder.splat(type, 0.0);
+      if (m.count == 0) return nothing(builder, image_count);
       const auto a = static_cast<size_t>(in_[i]), b = static_cast<size_t>(taps_[i]);
       image_start[a] = m.image, image_step[a] = m.image_step, image_count[a] = m.count;
       kernel_start[b] = m.kernel, kernel_step[b] = m.kernel_step, kernel_count[b] = m.count;
       left.push_back(in_[i]);
       right.push_back(taps_[i]);
     }
-    const ValueId lhs = strided(builder, image, image_start, image_count, image_step),
-                  rhs = strided(builder, kernel, kernel_start, kernel_count, kernel_step);
+    ValueId lhs = strided(builder, image, image_start, image_count, image_step),
+            rhs = strided(builder, kernel, kernel_start, kernel_count, kernel_step);
+    const int64_t batch = op_.integer(Attr::input_batch_dimension);
+    Type type = Type::tensor(result_.element(), {image_count[static_cast<size_t>(batch)], feature_size()});
+    if (features_come_first()) {
+      std::swap(lhs, rhs);
+      std::swap(left, right);
+      type = Type::tensor(result_.element(), {type.dim(1), type.dim(0)});
+    }
     return builder.add(OpKind::dot_general_, {lhs, rhs},
                        {{Attr::lhs_batching_dimensions, graph::Attribute(Dims{})},
                         {Attr::rhs_batching_dimensions, graph::Attribute(Dims{})},
                         {Attr::lhs_contracting_dimensions, graph::Attribute(std::move(left))},
                         {Attr::rhs_contracting_dimensions, graph::Attribute(std::move(right))}},
                        {type});
+  }
+
+  // A single place's product has the order of the result.
+  bool features_come_first() const {
+    return count_of(result_, out_) == 1 &&
+           op_.integer(Attr::output_feature_dimension) < op_.integer(Attr::output_batch_dimension);
+  }
+
+  ValueId nothing(Builder& builder, const Dims& image_count) const {
+    const auto batch = static_cast<size_t>(op_.integer(Attr::input_batch_dimension));
+    const Dims dims{image_count[batch], feature_size()};
+    return builder.splat(
+        Type::tensor(result_.element(), features_come_first() ? Dims{dims[1], dims[0]} : dims), 0.0);
   }
 
   // [places, batch, feature] to the dimensions of the result.

@@ -38,6 +38,8 @@ constexpr int64_t kKernelBytes = 48 * 1024;
 // its rows in runs.
 constexpr int64_t kFewChannels = 8;
 constexpr int64_t kStackedTapsMin = 4;
+// Channels and features of a kernel that is turned on the chip.
+constexpr int64_t kTurnedSideMin = 16;
 
 bool is_convolution_type(graph::ElementType element) {
   const auto dtype = device_dtype(element);
@@ -209,6 +211,7 @@ class Convolution : public TileSource {
     kernel_in_ = kernel_.dims[op.integer(Attr::kernel_input_feature_dimension)];
     kernel_out_ = kernel_.dims[op.integer(Attr::kernel_output_feature_dimension)];
     group_features_ = depthwise_ ? kernel_out_.count : kernel_out_.count / groups_;
+    if (!depthwise_ && !stacked_taps_) read_forwards();
     choose_sizes();
   }
 
@@ -291,8 +294,7 @@ class Convolution : public TileSource {
       for (int64_t x = 0; x < across; ++x)
         for (size_t c = 0; c < bands_.size(); ++c) {
           const Tile seen = seen_by(bands_[c], row_window(), y, x, at);
-          const int64_t place = (y * across + x) * part_features_ + features.begin - part_begin_;
-          const Tile weights = kernels_[c].column_range(place, features.count);
+          const Tile weights = kernel_of(c, y, x, features);
           emitter_.matmul(sum, over_positions ? seen : weights, over_positions ? weights : seen, accumulate);
           accumulate = true;
         }
@@ -301,6 +303,18 @@ class Convolution : public TileSource {
   }
 
  private:
+  // Of a block of channels, the weights of one place.
+  Tile kernel_of(size_t block, int64_t y, int64_t x, const ColumnBlock& features) const {
+    const auto at = [&](size_t i, int64_t tap) {
+      return reversed_[i] ? kernel_space_[i].count - 1 - tap : tap;
+    };
+    const int64_t place = (stacked_ ? 0 : at(0, y)) * (stacked_taps_ ? 1 : kernel_space_[1].count) + at(1, x);
+    const int64_t first = features.begin - part_begin_;
+    if (!taps_lie_innermost())
+      return kernels_[block].column_range(place * part_features_ + first, features.count);
+    return kernels_[block].patch(place + first * loaded_taps(), 1, 0, features.count, loaded_taps());
+  }
+
   Tile seen_by(const Band& band, const Window& vertical, int64_t y, int64_t x, const Positions& at) const {
     return tap(band, vertical, column_window(), y, x, at.row - band_.row, at.rows, at.column, at.columns,
                at.image - band_.image, at.images);
@@ -452,9 +466,12 @@ class Convolution : public TileSource {
       return;
     }
     if (stacked_) {
-      const Matrix all(base, {kernel_space_[0], kernel_in_}, {kernel_space_[1], features});
+      const Matrix all = rows_of_kernel(base, {kernel_space_[0], kernel_in_}, {kernel_space_[1]}, features);
       const Tile tile = emitter_.sbuf(all.rows(), all.columns(), kernel_.dtype, "kernel");
-      all.load(emitter_, tile, 0, 0);
+      if (features_lie_outermost())
+        turn_features(tile, base, 0, kernel_in_.count);
+      else
+        all.load(emitter_, tile, 0, 0);
       kernels_.push_back(tile);
       return;
     }
@@ -469,12 +486,76 @@ class Convolution : public TileSource {
       }
       return;
     }
-    const Matrix all(base, {kernel_in_}, {kernel_space_[0], kernel_space_[1], features});
+    const Matrix all = rows_of_kernel(base, {kernel_in_}, {kernel_space_[0], kernel_space_[1]}, features);
     for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
       const Tile tile =
           emitter_.sbuf(std::min(kPartitions, kernel_in_.count - c), all.columns(), kernel_.dtype, "kernel");
-      all.load(emitter_, tile, c, 0);
+      if (features_lie_outermost())
+        turn_features(tile, base, c, tile.rows);
+      else
+        all.load(emitter_, tile, c, 0);
       kernels_.push_back(tile);
+    }
+  }
+
+  // Taps that lie backwards in memory, as those of a gradient, are loaded as they lie.
+  void read_forwards() {
+    for (size_t i = stacked_ ? 1 : 0; i < 2; ++i) {
+      isa::Dim& taps = kernel_space_[i];
+      reversed_[i] = taps.step < 0;
+      if (!reversed_[i]) continue;
+      kernel_.offset += (taps.count - 1) * taps.step;
+      taps.step = -taps.step;
+    }
+  }
+
+  int64_t taps_of_channel() const { return kernel_space_[0].count * kernel_space_[1].count; }
+
+  bool taps_are_runs() const {
+    const auto follows = [](const isa::Dim& dim, int64_t step) { return dim.count == 1 || dim.step == step; };
+    return follows(kernel_space_[1], 1) && follows(kernel_space_[0], kernel_space_[1].count);
+  }
+
+  // [feature, channel, taps] without gaps, as PyTorch keeps weights: every element that goes over partitions
+  // would be a descriptor of its own.
+  bool features_lie_outermost() const {
+    const int64_t taps = taps_of_channel();
+    return taps_are_runs() && kernel_in_.count >= kTurnedSideMin && kernel_out_.count >= kTurnedSideMin &&
+           kernel_in_.step == taps && kernel_out_.step >= taps * kernel_in_.count;
+  }
+
+  // Taps are neighbours in memory and features are not, as in the gradients of both operands: a feature's
+  // taps are loaded as they lie, and the Tensor engine reads every n-th element.
+  bool taps_lie_innermost() const {
+    return !depthwise_ && !stacked_taps_ && kernel_space_[1].step == 1 && kernel_space_[1].count > 1 &&
+           kernel_out_.count > 1 && kernel_out_.step != 1 && !features_lie_outermost();
+  }
+  int64_t loaded_taps() const { return stacked_ ? kernel_space_[1].count : taps_of_channel(); }
+
+  Matrix rows_of_kernel(const View& base, std::vector<isa::Dim> rows, std::vector<isa::Dim> taps,
+                        const isa::Dim& features) const {
+    taps.insert(taps_lie_innermost() ? taps.begin() : taps.end(), features);
+    return {base, std::move(rows), std::move(taps)};
+  }
+
+  // The part's features of some channels as long runs, then tap by tap (stacked: column by column of taps)
+  // transposed by the Tensor engine.
+  void turn_features(const Tile& tile, const View& base, int64_t channel, int64_t channels) {
+    const int64_t across = kernel_space_[1].count, taps = kernel_space_[0].count * across;
+    for (int64_t f = 0; f < part_features_; f += kPartitions) {
+      const int64_t count = std::min(kPartitions, part_features_ - f);
+      const Tile natural = emitter_.sbuf(count, channels * taps, kernel_.dtype, "natural");
+      emitter_.load(natural, {base.tensor,
+                              base.dtype,
+                              base.offset + f * kernel_out_.step + channel * taps,
+                              {{kernel_out_.step, count}, {1, channels * taps}}});
+      for (int64_t place = 0; place < (stacked_ ? across : taps); ++place) {
+        const Tile seen = stacked_ ? natural.patch(place, kernel_space_[0].count, across, channels, taps)
+                                   : natural.patch(place, 1, 0, channels, taps);
+        const Tile turned = emitter_.psum_transposed(tile.rows, count, kernel_.dtype, "turned");
+        emitter_.transpose(turned, seen);
+        emitter_.tensor_copy(tile.column_range(place * part_features_ + f, count), turned);
+      }
     }
   }
 
@@ -607,7 +688,7 @@ class Convolution : public TileSource {
   Emitter& emitter_;
   View image_, kernel_;
   Order order_;
-  bool depthwise_, stacked_, stacked_taps_;
+  bool depthwise_, stacked_, stacked_taps_, reversed_[2] = {false, false};
   Window windows_[2];
   isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}};
   isa::Dim images_, input_features_, kernel_in_, kernel_out_;

@@ -20,7 +20,7 @@ struct PassCounts {
   int64_t attention = 0;        // attentions that are one kernel
   int64_t activations = 0;      // GELU and SiLU that are one function of the Scalar engine
   int64_t integer_weights = 0;  // that the model has in eight bits and that stay so
-  int64_t channels_first = 0;   // convolutions of images with channels last that have them first
+  int64_t channels_first = 0;   // convolutions with channels last, and products over heads, turned round
   int64_t prologues = 0;        // operands of products that are computed as they are loaded
   WeightCounts weights;
 };
