@@ -60,13 +60,13 @@ class _Letters(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         return {"input_ids": self.rows[i], "labels": self.rows[i]}
 
 
-def _model() -> Any:
+def _model(positions: int = 32) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
     return GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=128, n_positions=32, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0,
+            vocab_size=128, n_positions=positions, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0,
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
         )  # fmt: skip
     )
@@ -211,7 +211,7 @@ def _tokenizer(texts: list[str]) -> Any:
 
 
 def sft() -> None:
-    """TRL's SFTTrainer on a GPT-2 of two layers, with a tokenizer of its own."""
+    """TRL's SFTTrainer on a GPT-2 of two layers, with a tokenizer of its own. On Neuron TRL pads texts to 128 tokens."""
     from accelerate.state import AcceleratorState, GradientState, PartialState
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -229,7 +229,7 @@ def sft() -> None:
             )  # fmt: skip
             assert arguments.device.type == ("cpu" if cpu else "neuron"), arguments.device
             trainer = SFTTrainer(
-                model=_model(), args=arguments, train_dataset=Dataset.from_dict({"text": lines}),
+                model=_model(positions=128), args=arguments, train_dataset=Dataset.from_dict({"text": lines}),
                 processing_class=_tokenizer(lines),
             )  # fmt: skip
             trainer.train()

@@ -6,12 +6,20 @@
 
 namespace opentrn::decoder {
 
+namespace {
+
+// Of its two norms, whatever the model's others have: modeling_deepseek_v2.py and _v3.py leave it at its
+// default.
+constexpr double kEpsilon = 1e-6;
+
+}  // namespace
+
 graph::ValueId LatentOps::latent_queries(ValueId in) {
   const int64_t rows = builder_.type(in).dim(0);
   const Dims dims{rows, config_.heads, config_.head_features};
   if (config_.query_rank == 0) return builder_.reshape(product(in, matrix("q")), dims);
   const ValueId made = product(in, matrix("q_a"));
-  const ValueId even = rms_normed(builder_, made, weight("q_a_norm"), config_.norm_epsilon);
+  const ValueId even = rms_normed(builder_, made, weight("q_a_norm"), kEpsilon);
   return builder_.reshape(product(narrow(even), matrix("q_b")), dims);
 }
 
@@ -20,7 +28,7 @@ graph::ValueId LatentOps::compressed(ValueId in) { return product(in, matrix("kv
 graph::ValueId LatentOps::normed_latent(ValueId both) {
   const int64_t rows = builder_.type(both).dim(0);
   const ValueId latent = builder_.slice(both, {0, 0}, {rows, config_.latent_features});
-  return rms_normed(builder_, latent, weight("kv_a_norm"), config_.norm_epsilon);
+  return rms_normed(builder_, latent, weight("kv_a_norm"), kEpsilon);
 }
 
 graph::ValueId LatentOps::to_latent(ValueId plain) {

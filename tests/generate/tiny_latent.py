@@ -41,7 +41,7 @@ class Latent(Folder):
     def __init__(self, name: str, seed: int = 0, **change: Any) -> None:
         architecture, config = LATENT_MODELS[name]
         self.latent = architecture.startswith("Deepseek")
-        super().__init__(architecture, seed, **(config | change))
+        super().__init__(architecture, seed, **({"rms_norm_eps": 1e-2} | config | change))
 
     def _draw(self) -> None:
         c = self.config
@@ -97,8 +97,8 @@ class Latent(Folder):
             self._vector(f"{at}{norm}_norm.weight", d, 1.0)
 
     @staticmethod
-    def _normed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
+    def _normed(x: np.ndarray, weight: np.ndarray, epsilon: float = 1e-2) -> np.ndarray:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weight
 
     def _heads(self, w: Weights, at: str, h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """Queries, keys and values [tokens, heads, features], and what scores are multiplied by."""
@@ -116,13 +116,14 @@ class Latent(Folder):
             return heads["q"], np.repeat(heads["k"], shared, 1), np.repeat(heads["v"], shared, 1), d**-0.5
         latent, turned, plain = (c[k] for k in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
         if c["q_lora_rank"]:
-            few = self._normed(h @ w[f"{at}q_a_proj.weight"].T, w[f"{at}q_a_layernorm.weight"])
+            few = self._normed(h @ w[f"{at}q_a_proj.weight"].T, w[f"{at}q_a_layernorm.weight"], 1e-6)
             q = few @ w[f"{at}q_b_proj.weight"].T
         else:
             q = h @ w[f"{at}q_proj.weight"].T
         q = q.reshape(count, -1, plain + turned)
         both = h @ w[f"{at}kv_a_proj_with_mqa.weight"].T
-        made = self._normed(both[:, :latent], w[f"{at}kv_a_layernorm.weight"]) @ w[f"{at}kv_b_proj.weight"].T
+        shared = self.kept(self._normed(both[:, :latent], w[f"{at}kv_a_layernorm.weight"], 1e-6))
+        made = shared @ w[f"{at}kv_b_proj.weight"].T
         made = made.reshape(count, q.shape[1], -1)
         scale = (plain + turned) ** -0.5
         turns = _rotations(count, turned, c["rope_theta"])
@@ -133,7 +134,7 @@ class Latent(Folder):
             turns = _yarn(count, turned, c["rope_theta"], yarn | {"attention_factor": ratio})
             scale *= (0.1 * yarn["mscale_all_dim"] * np.log(yarn["factor"]) + 1) ** 2
         q = np.concatenate([q[..., :plain], in_turns(q[..., plain:], turns)], -1)
-        key = np.repeat(in_turns(both[:, None, latent:], turns), q.shape[1], 1)
+        key = np.repeat(self.kept(in_turns(both[:, None, latent:], turns)), q.shape[1], 1)
         return q, np.concatenate([made[..., :plain], key], -1), made[..., plain:], scale
 
     def _mixture_of(self, w: Weights, at: str, h: np.ndarray) -> np.ndarray:

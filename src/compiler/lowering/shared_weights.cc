@@ -2,10 +2,18 @@
 // as a whole before the first and stay in SBUF while there is room (residency.h), where each product would
 // load them again.
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
 
 namespace {
 
