@@ -1582,13 +1582,6 @@ class Server:
 
 def model_server(engine: DecoderEngine, options: dict, linear: str, table: str, draft: DecoderEngine | None = None) -> Server: ...
 
-def choice_of(arg: dict, /) -> str: ...
-
-def choice_for_all(wanted: Sequence[str], most: str) -> str:
-    """
-    What one program has to choose by, so that it gives a token to each of several sequences: the least that does; "host" of what `most` does not reach.
-    """
-
 def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
 def drawing_server(vocabulary: int, choices: Sequence[int], options: dict, linear: str, table: str) -> Server: ...
