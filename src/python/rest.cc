@@ -22,6 +22,7 @@ void bind_rest(nanobind::module_& module) {
   bind_decoder(module);
   bind_server(module);
   bind_foreign_steps(module);
+  bind_answers(module);
   bind_api(module);
 }
 

@@ -288,20 +288,6 @@ void bind_server(nb::module_& module) {
       .def("audit", &Server::audit);
   module.def("model_server", &model_server, "engine"_a, "options"_a, "linear"_a, "table"_a,
              "draft"_a = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 5>());
-  // The least of "host", "likeliest", "drawn" and "drawn-truncated" that gives a token by these parameters.
-  module.def("choice_of",
-             [](const nb::dict& params) { return decoder::text(decoder::choice_of(sampling_of(params))); });
-  module.def(
-      "choice_for_all",
-      [](const std::vector<std::string>& wanted, const std::string& most) {
-        std::vector<decoder::Choice> choices;
-        for (const std::string& one : wanted) choices.push_back(decoder::choice_of_text(one));
-        return decoder::text(decoder::choice_for_all(choices, decoder::choice_of_text(most)));
-      },
-      "wanted"_a, "most"_a,
-      "What one program has to choose by, so that it gives a token to each of several sequences: the least "
-      "that "
-      "does; \"host\" of what `most` does not reach.");
   module.def("choose_tokens", &choose_tokens, "engine"_a, "sequences"_a, "params"_a, "draws"_a,
              "choice"_a = "likeliest", "every_token"_a = false);
   module.def("drawing_server", &drawing_server, "vocabulary"_a, "choices"_a, "options"_a, "linear"_a,

@@ -6,6 +6,8 @@
 namespace opentrn::python {
 
 void bind_server(nanobind::module_& module);
+// Texts of answers and sizes of programs: what generate and serve are made of.
+void bind_answers(nanobind::module_& module);
 // ForeignSteps: what the vLLM plug-in runs.
 void bind_foreign_steps(nanobind::module_& module);
 

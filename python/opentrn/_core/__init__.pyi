@@ -1584,13 +1584,6 @@ class Server:
 
 def model_server(engine: DecoderEngine, options: dict, linear: str, table: str, draft: DecoderEngine | None = None) -> Server: ...
 
-def choice_of(arg: dict, /) -> str: ...
-
-def choice_for_all(wanted: Sequence[str], most: str) -> str:
-    """
-    What one program has to choose by, so that it gives a token to each of several sequences: the least that does; "host" of what `most` does not reach.
-    """
-
 def choose_tokens(engine: DecoderEngine, sequences: Sequence[tuple[Sequence[int], int, Sequence[int]]], params: Sequence[dict], draws: Sequence[TokenDraws], choice: str = 'likeliest', every_token: bool = False) -> tuple[list[int], list[float]]: ...
 
 def drawing_server(vocabulary: int, choices: Sequence[int], options: dict, linear: str, table: str) -> Server: ...
@@ -1621,6 +1614,51 @@ class ForeignSteps:
 
     @property
     def compile_s(self) -> float: ...
+
+class TextStream:
+    """
+    Text of tokens that come one after the other: a character whose bytes are in several comes with the last. decode(tokens): of the tokenizer.
+    """
+
+    def __init__(self, decode: Callable) -> None: ...
+
+    def add(self, token: int) -> str:
+        """The text that one more token adds."""
+
+    def rest(self) -> str:
+        """What was held back, as it is."""
+
+class AnswerText:
+    """
+    What may be shown of an answer so far. Text that may become a stop string is held back.
+    """
+
+    def __init__(self, decode: Callable, stop: Sequence[str], keeps_stop: bool) -> None: ...
+
+    def add(self, token: int) -> str:
+        """The text to show after one more token."""
+
+    def rest(self) -> str:
+        """What is still held back, at the end."""
+
+    @property
+    def stopped(self) -> str | None: ...
+
+def bytes_of_letters(letters: str) -> bytes: ...
+
+BLOCK_TOKENS: int = 32
+
+def program_sizes(context: int, sequences: int, guesses: int = 0) -> tuple[list[int], list[int], list[int]]: ...
+
+def chosen_sizes(sequences: Sequence[int], tokens: Sequence[int], contexts: Sequence[int], context: int, max_num_seqs: int) -> tuple[list[int], list[int], list[int]]: ...
+
+def check_server_settings(*, policy: str, values: bool, has_step_times: bool, quantization: str, kv_cache_dtype: str, has_adapters: bool, ranks: int, guesses: int, reads_features: bool, prefix_caching: bool) -> None: ...
+
+def whole_context(asked: int, trained: int) -> int: ...
+
+def generation_facts(run: str) -> str: ...
+
+def generation_text(run: str) -> str: ...
 
 class ApiRefusal(Exception):
     pass

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from opentrn import _core
 from opentrn.cli import style as cli_style
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError
@@ -55,15 +56,16 @@ def generate_command(options: argparse.Namespace) -> int:
         if streams:
             print(piece.text, end="", flush=True)
     seconds = time.perf_counter() - begin
+    run = json.dumps(_run(model, prompts, seconds))
     if options.json:
-        print(json.dumps(_facts(model, prompts, seconds), indent=1))
+        print(json.dumps(json.loads(_core.generation_facts(run)), indent=1))
         return 0
     if streams:
         print()
     else:
         for prompt, answer in zip(prompts, model.answers):
             print(cli_style.headed(f"> {prompt}\n{answer.text}\n", sys.stdout))
-    print(_times(model, seconds), file=sys.stderr)
+    print(_core.generation_text(run), file=sys.stderr)
     return 0
 
 
@@ -77,106 +79,57 @@ def _messages(options: argparse.Namespace, text: str) -> list[dict[str, str]]:
     return [*system, {"role": "user", "content": text}]
 
 
-def _tokens(model: Any) -> int:
-    return sum(len(answer.tokens) for answer in model.answers)
-
-
-def _times(model: Any, seconds: float) -> str:
-    """A line for the first token, for each program, and for this machine."""
-    lines: list[str] = []
-    for answer in model.answers[:1]:
-        lines.append(
-            f"first token of {answer.prompt_tokens}: {answer.predicted_first_us / 1000:.2f} ms predicted on "
-            f"{model.target}, {answer.host_first_seconds:.2f} s here"
-        )
-    for name, program in _programs(model):
-        each = f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token" if program.bucket[0] > 1 else ""
-        lines.append(
-            f"{name}: {program.predicted_us / 1000:.2f} ms predicted{each}{_exchanged(program)}, bound by "
-            f"{program.bound_by}; "
-            f"{program.runs} runs{_here(program)}"
-        )
-        if (trust := f"  {program.trust}") not in lines:  # unknown for the same reason: said once
-            lines.append(trust)
-    if model.speculate:
-        lines.append(f"{model.right} of {model.guessed} guessed tokens were right{_each_token(model)}")
-    lines.append(
-        f"{_tokens(model)} tokens in {seconds:.2f} s here, {_tokens(model) / seconds:.1f} a second; "
-        f"ready after {model.ready_seconds:.2f} s"
-    )
-    return "\n".join(lines)
-
-
-def _programs(model: Any) -> list[tuple[str, Any]]:
-    """Names and programs, those of one token each last; the draft model's behind the model's."""
-    by_size = [sorted(made.values(), key=lambda p: p.bucket[1] == 1) for made in _made(model)]
-    return [("draft model's " * number + program.text, program) for number in (0, 1) for program in by_size[number]]
-
-
-def _made(model: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    return model.programs, model.draft.choosing if model.draft else {}
-
-
-def _here(program: Any) -> str:
-    """Of this machine, where that was measured."""
-    return f", {program.host_seconds / program.runs * 1000:.0f} ms here" if program.host_seconds else ""
-
-
-def _each_token(model: Any) -> str:
-    """Of those behind the first, which are given by steps without a prompt."""
-    if not model.decoded_tokens:
-        return ""
-    return f": {model.decoded_us / model.decoded_tokens / 1000:.2f} ms predicted for each token behind the first"
-
-
-def _exchanged(program: Any) -> str:
-    return f", {program.collectives_us / 1000:.2f} ms of it exchanged" if program.collectives_us else ""
-
-
-def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
+def _run(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
+    """What was measured and predicted, as _core.generation_facts() and generation_text() take it."""
     return {
         "model": str(model.path),
         "architecture": model.config["architecture"],
         "target": model.target,
         "dtype": model.dtype,
         "ranks": model.ranks,
-        "answers": [
-            {
-                "prompt": prompt,
-                "prompt_tokens": answer.prompt_tokens,
-                "text": answer.text,
-                "tokens": answer.tokens,
-                "finish": answer.finish,
-                "first_token_predicted_us": answer.predicted_first_us,
-                "first_token_host_s": answer.host_first_seconds,
-            }
-            for prompt, answer in zip(prompts, model.answers)
-        ],
-        "programs": [
-            {
-                "name": name,
-                "sequences": program.bucket[0],
-                "tokens": program.bucket[1],
-                "context": program.bucket[2],
-                "instructions": program.instructions,
-                "predicted_us": program.predicted_us,
-                "collectives_us": program.collectives_us,
-                "bound_by": program.bound_by,
-                "band": program.band,
-                "runs": program.runs,
-                "host_s": program.host_seconds,
-            }
-            for name, program in _programs(model)
-        ],
+        "answers": list(map(_answer_row, prompts, model.answers)),
+        "programs": list(map(_program_row, model.programs.values())),
+        "draft_programs": list(map(_program_row, model.draft.choosing.values())) if model.draft else [],
         "speculation": {
             "tokens": model.speculate,
             "guessed": model.guessed,
             "right": model.right,
             "draft_model": str(model.draft.path) if model.draft else None,
             "drafted_us": model.drafted_us,
-            "us_per_token": model.decoded_us / model.decoded_tokens if model.decoded_tokens else None,
+            "decoded_us": model.decoded_us,
+            "decoded_tokens": model.decoded_tokens,
         },
-        "host": {"ready_s": model.ready_seconds, "seconds": seconds, "tokens_per_s": _tokens(model) / seconds},
+        "host": {"ready_s": model.ready_seconds, "seconds": seconds},
+    }
+
+
+def _answer_row(prompt: str, answer: Any) -> dict[str, Any]:
+    return {
+        "prompt": prompt,
+        "prompt_tokens": answer.prompt_tokens,
+        "text": answer.text,
+        "tokens": answer.tokens,
+        "finish": answer.finish,
+        "first_token_predicted_us": answer.predicted_first_us,
+        "first_token_host_s": answer.host_first_seconds,
+    }
+
+
+def _program_row(program: Any) -> dict[str, Any]:
+    sequences, tokens, context, _ = program.bucket
+    return {
+        "text": program.text,
+        "sequences": sequences,
+        "tokens": tokens,
+        "context": context,
+        "instructions": program.instructions,
+        "predicted_us": program.predicted_us,
+        "collectives_us": program.collectives_us,
+        "bound_by": program.bound_by,
+        "band": program.band,
+        "trust": program.trust,
+        "runs": program.runs,
+        "host_s": program.host_seconds,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +21,9 @@ from opentrn.generate.tokenizer import ChatTemplate
 from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 from opentrn.settings import environment
 
-__all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStream", "program_sizes"]
+__all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStream"]
 
-BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
-_TOKEN_BUCKETS = (16, 64, 128, 256, 512)
-_FEWEST_POSITIONS = 64
-_FIRST_CONTEXT = 128  # as NxD Inference's buckets of positions begin
+BLOCK_TOKENS = _core.BLOCK_TOKENS  # positions of a block
 _LOOKED_FOR = (4, 2)  # tokens that are looked for in the text in front, at most and at least
 
 # Sizes of programs: (sequences, new tokens of each, positions, logits of every token).
@@ -92,7 +90,7 @@ class LanguageModel:
     source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
-    pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
+    pad_to: the only sizes of programs. sizes: those of programs, three ascending lists (src/server/program_sizes.h).
     speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most. draft_model: a
     smaller model of the same tokens, by what `source` takes, or a folder with an EAGLE head of the model, which guesses
     them in its place, on the same cores.
@@ -143,13 +141,8 @@ class LanguageModel:
             file = _core.read_gguf(self.path)
             self.text = text_of_gguf(file.metadata)
         self.tokenizer = self.text.tokenizer
-        self.trained = trained = _core.decoder_context(file)  # positions that the model was made for
-        self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
-        if self.context < _FEWEST_POSITIONS:
-            raise InputError(
-                f"a context of {context} positions, of at most {trained}; {_FEWEST_POSITIONS} are the fewest",
-                label="generate.context",
-            )
+        self.trained = _core.decoder_context(file)  # positions that the model was made for
+        self.context = _core.whole_context(context, self.trained)
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         if sizes and pad_to:
@@ -157,10 +150,8 @@ class LanguageModel:
                 "sizes and pad_to both say which programs there are", label="generate.context", hint="one of the two"
             )
         # Sizes of programs: sequences, new tokens, positions.
-        self.buckets = sizes or program_sizes(self.context, sequences)
+        self.buckets = sizes or _core.program_sizes(self.context, sequences, speculate)
         self.speculate = speculate
-        if speculate and not sizes:
-            self.buckets = (self.buckets[0], _with_guesses(self.buckets[1], speculate), self.buckets[2])
         if pad_to:
             self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
         self._file = file
@@ -403,46 +394,8 @@ class EagleHead(LanguageModel):
         self.programs, self.choosing = {}, {}
 
 
-def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:
-    """Sizes of programs for so many positions and answers at once: sequences, new tokens, positions."""
-    return (
-        _core.power_of_two_sizes(1, sequences),
-        [size for size in _TOKEN_BUCKETS if size <= context],
-        _core.power_of_two_sizes(min(_FIRST_CONTEXT, context), context),
-    )
-
-
-def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
-    """With a size for the newest token and guesses behind it."""
-    size = 1 << guesses.bit_length()  # the smallest power of two above
-    return sorted({size, *tokens}) if guesses > 0 and size < tokens[-1] else tokens
-
-
-class TextStream:
+class TextStream(_core.TextStream):
     """Text of tokens that come one after the other: a character whose bytes are in several comes with the last."""
 
     def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._tokens: list[int] = []
-        self._given = ""
-
-    def _decoded(self) -> str:
-        return self._tokenizer.decode(self._tokens, skip_special_tokens=True)
-
-    def add(self, token: int) -> str:
-        """The text that one more token adds."""
-        self._tokens.append(token)
-        text = self._decoded()
-        if text.endswith("\ufffd"):
-            return ""
-        new = text[len(self._given) :]
-        # What was given is whole: what follows does not change it, and need not be decoded again.
-        self._tokens, self._given = [token], self._tokenizer.decode([token], skip_special_tokens=True)
-        if text.endswith(self._given) and not self._given.endswith("\ufffd"):
-            return new
-        self._tokens, self._given = [], ""
-        return new
-
-    def rest(self) -> str:
-        """What was held back, as it is."""
-        return self._decoded()[len(self._given) :]
+        super().__init__(functools.partial(tokenizer.decode, skip_special_tokens=True))

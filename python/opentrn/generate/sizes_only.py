@@ -16,7 +16,7 @@ from typing import Any
 from opentrn import _core
 from opentrn.base.files import shown
 from opentrn.errors import InputError
-from opentrn.generate.language_model import BLOCK_TOKENS, Bucket, program_sizes
+from opentrn.generate.language_model import BLOCK_TOKENS, Bucket
 from opentrn.generate.ranks import band_of, expect_instance, time_on_stack
 from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 from opentrn.settings import environment
@@ -69,11 +69,9 @@ class SizesOnly:
         sizes = _core.sizes_of_config(self._text)
         trained = sizes.pop("context")
         self._kinds = {kind: count for kind, count in sizes.items() if count > 0}
-        self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
-        if self.context < 64:
-            raise InputError(f"a context of {context} positions, of at most {trained}", label="generate.context")
+        self.context = _core.whole_context(context, trained)
         self.ranks, self.instance = ranks, instance
-        self.buckets = program_sizes(self.context, sequences)
+        self.buckets = _core.program_sizes(self.context, sequences)
 
     def program(self, bucket: Bucket, *, choice: str = "host") -> StepTime:
         """The step of these sizes. choice: as LanguageModel.program."""

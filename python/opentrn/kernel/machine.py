@@ -378,15 +378,7 @@ def run_ranks(
     for of_rank in machines:
         draw = rounding.of_launch(asked, len(observed.launches)) if execute != "never" else None
         observed.launches.append(of_rank)
-        for machine in of_rank:
-            machine.executes = execute != "never"
-            machine.ranks = ranks
-            if draw is not None:
-                machine.set_stochastic_rounding(*draw)
-            machine.set_print_callback(print)
-            machine.set_release(strict.minor(strict.release()))
-            if on_machine is not None:
-                on_machine(machine)
+        _set_up(of_rank, ranks, execute, draw, on_machine)
     # The observer is this thread's: the cores' threads do not see it.
     on_recorded = partial(observed.on_recorded, observed.launches)
     try:
@@ -407,6 +399,21 @@ def run_ranks(
             processes.fail(f"{type(error).__name__}: {error}", _is_of_the_peer(error))
         raise
     return results
+
+
+def _set_up(
+    machines: list[Any], ranks: Any, execute: str, draw: Any, on_machine: Callable[[Any], None] | None
+) -> None:
+    """What a rank's machines need before their programs start. draw: of stochastic rounding; None: to the nearest."""
+    for machine in machines:
+        machine.executes = execute != "never"
+        machine.ranks = ranks
+        if draw is not None:
+            machine.set_stochastic_rounding(*draw)
+        machine.set_print_callback(print)
+        machine.set_release(strict.minor(strict.release()))
+        if on_machine is not None:
+            on_machine(machine)
 
 
 def _run_in_threads(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel, program_sizes
+from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel
 from opentrn.generate.source import find
 from opentrn.generate.text import text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
@@ -115,18 +115,9 @@ def _options(
 
 def _sizes(settings: Settings, context: int) -> tuple[list[int], list[int], list[int]]:
     """Sequences, new tokens and positions of programs. Raises InputError for sizes that fit no request."""
-    sequences, tokens, contexts = program_sizes(context, settings.max_num_seqs)
-    sequences, tokens = list(settings.sequence_buckets) or sequences, list(settings.token_buckets) or tokens
-    if settings.context_buckets:  # the whole context is always compiled, as AWS's plugin has it
-        contexts = sorted({*settings.context_buckets, context})
-    for what, sizes, last in (("num_seqs", sequences, settings.max_num_seqs), ("context", contexts, context)):
-        if sizes[-1] != last:
-            raise InputError(f"the last of the {what} buckets is {sizes[-1]}, and {last} are the most",
-                             label="serve.settings")  # fmt: skip
-    if tokens[-1] > contexts[-1] or any(size % BLOCK_TOKENS for size in contexts):
-        raise InputError(f"programs of {tokens} tokens and {contexts} positions", label="serve.settings",
-                         hint=f"no more tokens than positions, and positions in blocks of {BLOCK_TOKENS}")  # fmt: skip
-    return sequences, tokens, contexts
+    return _core.chosen_sizes(
+        settings.sequence_buckets, settings.token_buckets, settings.context_buckets, context, settings.max_num_seqs
+    )
 
 
 def _text_of(path: Path) -> tuple[Any, int]:
@@ -144,71 +135,74 @@ def _expect_positions(settings: Settings, trained: int) -> None:
                          label="serve.settings", hint="at most as many")  # fmt: skip
 
 
+def _expect_possible(settings: Settings, guesses: Speculation) -> None:
+    _core.check_server_settings(
+        policy=settings.policy, values=settings.values, has_step_times=bool(settings.step_times),
+        quantization=settings.quantization, kv_cache_dtype=settings.kv_cache_dtype,
+        has_adapters=bool(settings.lora or settings.adapters), ranks=settings.ranks, guesses=guesses.tokens,
+    )  # fmt: skip
+
+
+@dataclass
+class _Engine:
+    """What a server answers with: a model's tokens, or drawn ones. adapters: by name, their numbers and folders."""
+
+    core: Any
+    text: Any
+    context: int
+    model: LanguageModel | None = None
+    adapters: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+def _of_model(source: str | Path, settings: Settings, guesses: Speculation) -> _Engine:
+    longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
+    context = min(settings.max_model_len, longest) // BLOCK_TOKENS * BLOCK_TOKENS
+    chosen = settings.token_buckets or settings.sequence_buckets or settings.context_buckets
+    sizes = _sizes(settings, context) if chosen else None
+    model = LanguageModel(
+        source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
+        sequences=settings.max_num_seqs, sizes=sizes, lora=settings.lora, quantization=settings.quantization,
+        kv_cache_dtype=settings.kv_cache_dtype, speculate=guesses.tokens, draft_model=guesses.model or None,
+        ranks=settings.ranks, instance=settings.instance,
+    )  # fmt: skip
+    if guesses.model and model.draft:
+        _expect_method(guesses, model.draft)
+    adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
+    _expect_positions(settings, model.trained)
+    if guesses.tokens >= model.buckets[1][-1]:
+        raise InputError(f"{guesses.tokens} guesses and a token; programs have at most {model.buckets[1][-1]}",
+                         label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
+    options = _options(settings, model.context, model.buckets, guesses)
+    options["on_device_sampling"] = settings.on_device_sampling
+    core = _core.model_server(
+        model.engine, options, settings.linear, settings.step_times, model.draft.engine if model.draft else None
+    )
+    return _Engine(core, model.text, model.context, model, adapters)
+
+
+def _of_drawn_tokens(source: str | Path, settings: Settings, guesses: Speculation) -> _Engine:
+    """Steps take what `settings.linear` or `step_times` say."""
+    text, trained = _text_of(find(source))
+    _expect_positions(settings, trained)
+    context = min(settings.max_model_len, trained)
+    options = _options(settings, context, _sizes(settings, context), guesses)
+    if settings.policy == "neuron-nxdi":
+        options["num_batched_tokens_buckets"] = []
+    size = text.tokenizer.get_vocab_size()
+    special = {number for number, token in text.tokenizer.get_added_tokens_decoder().items() if token.special}
+    choices = [token for token in range(size) if token not in special]
+    core = _core.drawing_server(size, choices, options, settings.linear, settings.step_times)
+    return _Engine(core, text, context)
+
+
 def build(source: str | Path, settings: Settings = Settings()) -> Built:
     """The server's application over the model. Raises InputError for settings that contradict each other."""
     from opentrn.serve.app import Limits, application
 
     begin = time.perf_counter()
-    if settings.policy == "neuron-nxdi" and settings.values:
-        raise InputError(
-            "policy neuron-nxdi reads a prompt in one step, and the programs of a model read 512 tokens at most",
-            label="serve.settings", hint="policy neuron, or --no-values",
-        )  # fmt: skip
-    if settings.quantization != "none" and not settings.values:
-        raise InputError("a server without values has no weights to narrow", label="serve.settings",
-                         hint="--step-times of opentrn step-times --quantization have their time")  # fmt: skip
-    if settings.kv_cache_dtype != "auto" and not settings.values:
-        raise InputError("a server without values has no keys to narrow", label="serve.settings",
-                         hint="--step-times of opentrn step-times --kv-cache-dtype have their time")  # fmt: skip
-    if (settings.lora or settings.adapters) and not settings.values:
-        raise InputError("an adapter without values changes nothing", label="serve.settings",
-                         hint="--lora goes with weights, not with --no-values")  # fmt: skip
-    if settings.ranks > 1 and not settings.values:
-        raise InputError("ranks without values change nothing: steps take what the table says", label="serve.settings",
-                         hint="opentrn step-times --ranks makes the table of ranks")  # fmt: skip
     guesses = speculation_of(settings.speculative)
-    if guesses.tokens and (not settings.values or settings.step_times):
-        raise InputError("speculation needs a model's own programs: drawn tokens are not guessed, and a table of "
-                         "opentrn step-times has no programs of guesses", label="serve.settings",
-                         hint="leave --speculative-config out, or --no-values and --step-times")  # fmt: skip
-    model = None
-    if settings.values:
-        longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
-        context = min(settings.max_model_len, longest) // BLOCK_TOKENS * BLOCK_TOKENS
-        chosen = settings.token_buckets or settings.sequence_buckets or settings.context_buckets
-        model = LanguageModel(
-            source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
-            sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
-            quantization=settings.quantization, kv_cache_dtype=settings.kv_cache_dtype,
-            speculate=guesses.tokens, draft_model=guesses.model or None, ranks=settings.ranks,
-            instance=settings.instance,
-        )  # fmt: skip
-        if guesses.model and model.draft:
-            _expect_method(guesses, model.draft)
-        adapters = {name: (model.add_adapter(folder), folder) for name, folder in settings.adapters.items()}
-        text, context = model.text, model.context
-        _expect_positions(settings, model.trained)
-        if guesses.tokens >= model.buckets[1][-1]:
-            raise InputError(f"{guesses.tokens} guesses and a token; programs have at most {model.buckets[1][-1]}",
-                             label="serve.settings", hint="a smaller num_speculative_tokens")  # fmt: skip
-        options = _options(settings, context, model.buckets, guesses)
-        options["on_device_sampling"] = settings.on_device_sampling
-        core = _core.model_server(
-            model.engine, options, settings.linear, settings.step_times, model.draft.engine if model.draft else None
-        )
-    else:
-        text, trained = _text_of(find(source))
-        _expect_positions(settings, trained)
-        adapters = {}
-        context = min(settings.max_model_len, trained)
-        buckets = _sizes(settings, context)
-        options = _options(settings, context, buckets, guesses)
-        if settings.policy == "neuron-nxdi":
-            options["num_batched_tokens_buckets"] = []
-        size = text.tokenizer.get_vocab_size()
-        special = {number for number, token in text.tokenizer.get_added_tokens_decoder().items() if token.special}
-        choices = [token for token in range(size) if token not in special]
-        core = _core.drawing_server(size, choices, options, settings.linear, settings.step_times)
+    _expect_possible(settings, guesses)
+    made = (_of_model if settings.values else _of_drawn_tokens)(source, settings, guesses)
     loaded = time.perf_counter() - begin
     name = settings.served_name or str(source)
     trace = Trace(settings.trace) if settings.trace else None
@@ -219,22 +213,22 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         if trace is not None:
             trace.step(report)
 
-    engine = Engine(core, text.tokenizer, text.stop_tokens, on_step)
+    engine = Engine(made.core, made.text.tokenizer, made.text.stop_tokens, on_step)
     engine.prepares = settings.warm
-    if name in adapters:
+    if name in made.adapters:
         raise InputError(f"the model and an adapter are both named {name}", label="serve.settings",
                          hint="--served-model-name, or another name in --lora-modules")  # fmt: skip
     service = Service(
-        name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
-        max_logprobs=settings.max_logprobs, adapters=adapters,
+        name, made.text, engine, context=made.context, defaults=settings.generation, structured=settings.structured,
+        max_logprobs=settings.max_logprobs, adapters=made.adapters,
     )  # fmt: skip
-    service.model = model
+    service.model = made.model
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it
-        core.prepare_one()
-        core.prepare_one()
+        made.core.prepare_one()
+        made.core.prepare_one()
     service.metrics.load_s = loaded
     service.metrics.startup_s = time.perf_counter() - begin
     app = application(service, Limits(settings.max_body_bytes, settings.api_keys), trace.close if trace else None)
-    return Built(app, service, model, service.metrics.startup_s)
+    return Built(app, service, made.model, service.metrics.startup_s)

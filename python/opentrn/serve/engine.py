@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opentrn import _core
 from opentrn.errors import InternalError, Refusal
 from opentrn.serve.errors import ApiError, api_error_of
 from opentrn.serve.grammar import Grammar
 from opentrn.serve.harmony import WithMarkers
-from opentrn.serve.text import AnswerText
 
 __all__ = ["Delta", "Engine", "Params", "Running"]
 
@@ -80,7 +81,8 @@ class Running:
         self.params = params
         self.grammar = grammar
         tokenizer = WithMarkers(engine.tokenizer) if params.markers else engine.tokenizer
-        self.text = AnswerText(tokenizer, params.stop, params.include_stop)
+        decode = functools.partial(tokenizer.decode, skip_special_tokens=True)
+        self.text = _core.AnswerText(decode, params.stop, params.include_stop)
         self._engine = engine
         self.queue: asyncio.Queue[tuple[Running, Delta]] = queue or asyncio.Queue()
         self.ended = False

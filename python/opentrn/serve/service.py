@@ -13,7 +13,6 @@ from opentrn.serve.errors import ApiError, api_errors
 from opentrn.serve.grammar import Grammars
 from opentrn.serve.metrics import Metrics
 from opentrn.serve.prompts import Prompts
-from opentrn.serve.text import token_bytes
 
 if TYPE_CHECKING:
     from opentrn.generate import LanguageModel
@@ -60,6 +59,6 @@ class Service:
     def shown(self, token: int) -> tuple[str, bytes]:
         """A token's text, whole characters or none, and its bytes."""
         if token not in self._shown:
-            data = token_bytes(self.text.tokenizer, token)
+            data = _core.bytes_of_letters(self.text.tokenizer.id_to_token(token) or "")
             self._shown[token] = data.decode(errors="replace"), data
         return self._shown[token]

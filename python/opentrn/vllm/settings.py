@@ -8,7 +8,6 @@ from typing import Any
 
 from opentrn import _core
 from opentrn.errors import InputError
-from opentrn.generate.language_model import program_sizes
 from opentrn.serve.build import Settings
 from opentrn.serve.neuron_config import applied
 
@@ -66,7 +65,7 @@ def sizes_of(
     context: positions of a request; sequences, tokens: of a step at most. Raises InputError.
     """
     longest = -(-context // block) * block
-    _, _, contexts = program_sizes(longest, 1)
+    _, _, contexts = _core.program_sizes(longest, 1)
     chosen = settings.buckets
     found = (
         list(chosen.sequence_buckets) or _core.power_of_two_sizes(1, sequences),

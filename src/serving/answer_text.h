@@ -1,0 +1,54 @@
+// Text of an answer as its tokens come: characters in several tokens, stop strings, the bytes of one token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opentrn::serving {
+
+// The text of tokens, without special ones; U+FFFD where a character is not whole. The tokenizer's.
+using Decode = std::function<std::string(const std::vector<int32_t>&)>;
+
+// A character whose bytes are in several tokens comes with the last of them.
+class TextStream {
+ public:
+  explicit TextStream(Decode decode) : decode_(std::move(decode)) {}
+
+  std::string add(int32_t token);  // the text that one more token adds
+  std::string rest() const;        // what was held back, as it is
+
+ private:
+  Decode decode_;
+  std::vector<int32_t> tokens_;
+  std::string given_;
+};
+
+// What may be shown of an answer so far. Text that may become a stop string is held back.
+class AnswerText {
+ public:
+  // keeps_stop: the stop string is shown too.
+  AnswerText(Decode decode, std::vector<std::string> stop, bool keeps_stop);
+
+  std::string add(int32_t token);
+  std::string rest();
+  const std::optional<std::string>& stopped() const { return stopped_; }  // the stop string that ended it
+
+ private:
+  std::string shown(std::string text);
+
+  TextStream stream_;
+  std::vector<std::string> stop_;
+  bool keeps_stop_;
+  std::string held_;
+  std::optional<std::string> stopped_;
+};
+
+// The bytes that a token of a byte-level vocabulary stands for, by GPT-2's letters for bytes; any other
+// token's own bytes.
+std::string bytes_of_letters(std::string_view letters);
+
+}  // namespace opentrn::serving
