@@ -281,6 +281,7 @@ def test_the_table_of_bands_is_that_of_the_core_and_in_its_share():
     shape_of = shape((128, 128), "float32"), shape((128, 512), "float32")
     import opentrn
 
+    opentrn.activate()
     band = opentrn.run(product, *shape_of, target="trn2", execute=False).timing.band
     assert f"runs = {band['runs']}" in text and band["low_ns"] < band["high_ns"]
     kinds = re.findall(r"^\[([\w.]+)\]", text, re.MULTILINE)
