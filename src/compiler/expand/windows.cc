@@ -148,6 +148,129 @@ Values reduce_window(Builder& builder, const Function& function, const Op& op, O
   return inline_region(builder, function, op.regions[0], arguments, dims);
 }
 
+// Windows over a dimension that has others inside it, as the depth of videos: slabs as a whole. The kernel
+// has its windows over the last two dimensions, to which it would bring elements one by one.
+
+// Elements of a slab, for which a descriptor is worth it; slabs of a window that are combined one by one.
+constexpr int64_t kSlabElementsMin = 16, kSlabsMax = 8;
+
+// The dimensions whose windows are combined by slabs, outermost first.
+std::vector<size_t> slab_dimensions(const Function& function, const Op& op) {
+  const Windows windows(function, op);
+  const Dims dims = dims_of(function.type(op.operands[0]));
+  std::vector<size_t> windowed;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (windows.size[d] != 1 || windows.stride[d] != 1 || windows.low[d] != 0 || windows.high[d] != 0 ||
+        windows.base_dilation[d] != 1)
+      windowed.push_back(d);
+  const size_t last = dims.size() - 1;
+  const auto is_next_to_last = [&](size_t d) { return d + 1 >= last; };
+  // One or two in front of channels are the kernel's as they are, which turns rows of channels on the chip.
+  if (windowed.empty() || (windowed.size() == 2 && (windowed[1] != last || is_next_to_last(windowed[0]))) ||
+      (windowed.size() == 1 && windowed[0] + 1 == last && windows.size[windowed[0]] <= kSlabsMax))
+    return {};
+  std::vector<size_t> outer;
+  for (const size_t d : windowed)
+    if (windowed.size() == 1 ? d != last : !is_next_to_last(d)) outer.push_back(d);
+  int64_t inside = 1;
+  for (size_t d = outer.empty() ? 0 : outer.back() + 1; d < dims.size(); ++d) inside *= dims[d];
+  if (inside < kSlabElementsMin) outer.clear();
+  return outer;
+}
+
+bool has_slabs(const Function& function, const Op& op) {
+  return op.results.size() == 1 && !has_scan(function, op) && all_static(function, op) &&
+         can_inline_region(function, op.regions[0]) && !slab_dimensions(function, op).empty();
+}
+
+class Slabs {
+ public:
+  Slabs(Builder& builder, const Function& function, const Op& op, Operands operands)
+      : builder_(builder),
+        function_(function),
+        op_(op),
+        windows_(function, op),
+        initial_(operands[1]),
+        outer_(slab_dimensions(function, op)) {}
+
+  ValueId run(ValueId value) {
+    value = inner(value);
+    for (const size_t d : outer_) value = combined(value, d);
+    const Dims dims = dims_of(function_.type(op_.results[0]));
+    return joined(builder_.broadcast_in_dim(initial_, dims, {}), value);
+  }
+
+ private:
+  ValueId joined(ValueId a, ValueId b) {
+    const Dims dims = dims_of(builder_.type(a));
+    return inline_region(builder_, function_, op_.regions[0], std::vector<ValueId>{a, b}, dims)[0];
+  }
+
+  // The windows over the other dimensions.
+  ValueId inner(ValueId value) {
+    Windows rest = windows_;
+    Dims dims = dims_of(function_.type(op_.results[0]));
+    for (const size_t d : outer_) {
+      rest.size[d] = rest.stride[d] = rest.base_dilation[d] = rest.dilation[d] = 1;
+      rest.low[d] = rest.high[d] = 0;
+      dims[d] = builder_.type(value).dim(static_cast<int>(d));
+    }
+    if (dims == dims_of(builder_.type(value)) && rest.places() == 1) return value;
+    graph::IntMatrix padding{static_cast<int64_t>(dims.size()), 2, {}};
+    for (size_t d = 0; d < dims.size(); ++d) {
+      padding.values.push_back(rest.low[d]);
+      padding.values.push_back(rest.high[d]);
+    }
+    const graph::Type scalar = builder_.type(initial_);
+    const graph::RegionBody body{{scalar, scalar}, [&](Builder& inside, Operands arguments) {
+                                   return inline_region(inside, function_, op_.regions[0], arguments, {});
+                                 }};
+    const graph::OpId made =
+        builder_.add_with_regions(OpKind::reduce_window_, {value, initial_},
+                                  {{Attr::window_dimensions, graph::Attribute(rest.size)},
+                                   {Attr::window_strides, graph::Attribute(rest.stride)},
+                                   {Attr::base_dilations, graph::Attribute(rest.base_dilation)},
+                                   {Attr::window_dilations, graph::Attribute(rest.dilation)},
+                                   {Attr::padding, graph::Attribute(std::move(padding))}},
+                                  {builder_.type(value).with_dims(std::move(dims))}, {body});
+    return builder_.function().op(made).results[0];
+  }
+
+  ValueId combined(ValueId value, size_t d) {
+    Dims low(windows_.size.size(), 0), high = low, interior = low, stride(low.size(), 1);
+    low[d] = windows_.low[d];
+    high[d] = windows_.high[d];
+    interior[d] = windows_.base_dilation[d] - 1;
+    stride[d] = windows_.stride[d];
+    ValueId whole = padded(builder_, value, initial_, low, high, interior);
+    int64_t count = windows_.size[d];
+    if (count > kSlabsMax) {
+      whole = Doubling(builder_, function_, op_, d).windows({whole}, count, windows_.dilation[d])[0];
+      count = 1;
+    }
+    Dims dims = dims_of(builder_.type(value)), start(dims.size(), 0);
+    dims[d] = function_.type(op_.results[0]).dim(static_cast<int>(d));
+    std::optional<ValueId> total;
+    for (int64_t i = 0; i < count; ++i) {
+      start[d] = i * windows_.dilation[d];
+      const ValueId slab = strided(builder_, whole, start, dims, stride);
+      total = total ? joined(*total, slab) : slab;
+    }
+    return *total;
+  }
+
+  Builder& builder_;
+  const Function& function_;
+  const Op& op_;
+  Windows windows_;
+  ValueId initial_;
+  std::vector<size_t> outer_;
+};
+
+Values by_slabs(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  return {Slabs(builder, function, op, operands).run(operands[0])};
+}
+
 // -- reductions of several operands, or of any region, whose rows are longer than the kernel takes
 
 // Ops on complex numbers in a region are expanded first.
@@ -448,6 +571,7 @@ Values top_k(Builder& builder, const Function& function, const Op& op, Operands 
 constexpr Expansion kWindowExpansions[] = {
     {OpKind::map_, takes_map, map},
     {OpKind::reduce_, takes_reduce, reduce},
+    {OpKind::reduce_window_, has_slabs, by_slabs},
     {OpKind::reduce_window_, takes_reduce_window, reduce_window},
     {OpKind::select_and_scatter_, takes_select_and_scatter, select_and_scatter},
     {OpKind::chlo_top_k_, takes_top_k, top_k},

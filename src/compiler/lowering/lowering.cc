@@ -552,8 +552,24 @@ Tile Lowering::fetch(const Matrix& matrix, int64_t row_begin, int64_t row_count,
 View Lowering::view_of_op(const Op& op, uint32_t result) {
   if (op.kind == OpKind::dynamic_slice_) return slice_in_place(*this, op);
   const View source = view(op.operands[result]);
-  if (auto made = rearranged(function_, op, result, source)) return *made;
-  return reshaped_or_copied(source, function_.type(op.results[result]).dims());
+  auto made = rearranged(function_, op, result, source);
+  if (!made) return reshaped_or_copied(source, function_.type(op.results[result]).dims());
+  if (op.kind == OpKind::transpose_ && is_worth_a_copy(*made, op.results[result])) return copied(*made);
+  return *made;
+}
+
+// Elements a few places apart, of which each reader would make a descriptor each: picked once, on the chip,
+// they are neighbours to all readers.
+bool Lowering::is_worth_a_copy(const View& view, ValueId value) const {
+  constexpr int64_t kElementsMin = int64_t{1} << 14, kRowMin = 16, kFarthest = 16, kReadsMin = 3;
+  const std::vector<isa::Dim> dims = view.merged().dims;
+  if (dims.empty() || dims.back().step <= 1 || dims.back().step > kFarthest || dims.back().count < kRowMin ||
+      view.element_count() < kElementsMin)
+    return false;
+  int64_t reads = 0;
+  graph::walk(function_, function_.body(),
+              [&](graph::OpId id) { reads += std::ranges::count(function_.op(id).operands, value); });
+  return reads >= kReadsMin;
 }
 
 Arrangement Lowering::arrangement_of(ValueId value) const {
@@ -612,12 +628,16 @@ std::optional<View> Lowering::reshaped(const View& view, std::span<const int64_t
 
 View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dims) {
   if (auto made = reshaped(view, dims)) return *made;
+  return *reshaped(copied(view), dims);
+}
+
+View Lowering::copied(const View& view) {
   std::vector<int64_t> counts;
   for (const isa::Dim& dim : view.dims) counts.push_back(dim.count);
   const View copy = emitter_.hbm(counts, view.dtype, "reshaped");
   const Emitter::Moving moving(emitter_, isa::Purpose::kLayoutCopy);
   rearrange(emitter_, copy, view);
-  return *reshaped(copy, dims);
+  return copy;
 }
 
 namespace {

@@ -130,8 +130,11 @@ class Lowering {
   static std::optional<View> reshaped(const View& view, std::span<const int64_t> dims);
   // As reshaped(), through a copy where strides cannot.
   View reshaped_or_copied(const View& view, std::span<const int64_t> dims);
+  // In a tensor of its own, in order.
+  View copied(const View& view);
 
  private:
+  bool is_worth_a_copy(const View& view, graph::ValueId value) const;
   // The element type of a value on the device; not modelled where there is none.
   DType dtype(graph::ValueId value) const;
   uint32_t origin_number(graph::OpId id);

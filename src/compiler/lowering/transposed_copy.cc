@@ -183,6 +183,17 @@ bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
 
 namespace {
 
+// The dimension that fills most partitions, without which the others are left.
+TransposedPair taken_rows(std::vector<TransposedPair>& dims) {
+  const auto height = [](const TransposedPair& pair) { return std::min(kPartitions, pair.count); };
+  auto best = dims.end() - 1;
+  for (auto it = dims.begin(); it != dims.end(); ++it)
+    if (height(*it) > height(*best)) best = it;
+  const TransposedPair rows = *best;
+  dims.erase(best);
+  return rows;
+}
+
 // Further apart, what lies between costs more than descriptors of single elements.
 constexpr int64_t kFarthest = 16;
 // Of a tile that holds what lies between, too.
@@ -246,8 +257,7 @@ bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_
     rest = last.count % columns;
     dims->push_back({last.count / columns, last.dst * columns, last.src * columns});
   }
-  const TransposedPair rows = dims->back();
-  dims->pop_back();
+  const TransposedPair rows = taken_rows(*dims);
   // Rows that share memory would write each other's gaps back.
   if (puts && rows.count > 1 && std::abs(rows.dst) < (columns - 1) * std::abs(step) + 1) return false;
   const auto move = picks ? pick_row : put_row;

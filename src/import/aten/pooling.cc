@@ -1,6 +1,8 @@
 // Pooling over windows, and its gradients.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "import/aten/rules.h"
 
@@ -68,31 +70,134 @@ Windows windows_of(const Value& value, const Shape& out, size_t count, const Arg
   return made;
 }
 
-// What the windows have at one offset; the last dimensions of `padded` are those of space.
-Value strided_part(Body& body, const Value& padded, const Shape& offset, const Windows& windows) {
-  const size_t lead = padded.shape.size() - offset.size();
-  Shape start(lead, 0);
-  Shape limit(padded.shape.begin(), padded.shape.begin() + static_cast<int64_t>(lead));
-  Shape steps(lead, 1);
-  for (size_t axis = 0; axis < offset.size(); ++axis) {
-    start.push_back(offset[axis]);
-    limit.push_back(offset[axis] + (windows.out[axis] - 1) * windows.strides[axis] + 1);
-    steps.push_back(windows.strides[axis]);
+// A padded plane by what its places leave when they are divided by the strides: [strides, leading dimensions,
+// quotients]. What windows have at one offset is then a box of neighbours, which is read as runs of memory
+// and not element by element.
+class Phases {
+ public:
+  Phases(Body& body, const Windows& windows) : body_(body), windows_(windows) {}
+
+  size_t count() const { return windows_.space.size(); }
+  // Of the padded plane, so that the strides divide it.
+  int64_t length(size_t axis) const {
+    const int64_t stride = windows_.strides[axis];
+    return (covered(axis) + stride - 1) / stride * stride;
   }
-  return body.slice(padded, start, limit, steps);
-}
+  // What comes behind a plane of space.
+  int64_t behind(size_t axis) const { return windows_.edge(axis).second + length(axis) - covered(axis); }
+
+  // Of [leading dimensions, lengths].
+  Value arranged(const Value& padded) {
+    const auto lead = static_cast<int64_t>(padded.shape.size() - count());
+    Shape split(padded.shape.begin(), padded.shape.begin() + lead), order;
+    for (size_t axis = 0; axis < count(); ++axis) {
+      split.push_back(length(axis) / windows_.strides[axis]);
+      split.push_back(windows_.strides[axis]);
+      order.push_back(lead + 2 * static_cast<int64_t>(axis) + 1);
+    }
+    for (int64_t d = 0; d < lead; ++d) order.push_back(d);
+    for (size_t axis = 0; axis < count(); ++axis) order.push_back(lead + 2 * static_cast<int64_t>(axis));
+    return body_.transpose(body_.reshape(padded, split), order);
+  }
+
+  // Of what is arranged, [leading dimensions, windows].
+  Value part(const Value& all, const Shape& offset) {
+    Shape start(all.shape.size(), 0),
+        limit = all.shape, shape(all.shape.begin() + static_cast<int64_t>(count()), all.shape.end());
+    for (size_t axis = 0; axis < count(); ++axis) {
+      const size_t last = all.shape.size() - count() + axis;
+      start[axis] = offset[axis] % windows_.strides[axis];
+      limit[axis] = start[axis] + 1;
+      start[last] = offset[axis] / windows_.strides[axis];
+      limit[last] = start[last] + windows_.out[axis];
+      shape[shape.size() - count() + axis] = windows_.out[axis];
+    }
+    return body_.reshape(body_.slice(all, start, limit), shape);
+  }
+
+  // The sum, in each place of space, of what the windows give it: by offset, [leading dimensions, windows].
+  Value summed(const std::function<Value(const Shape& offset)>& given) {
+    std::map<Shape, Value> sums;  // by what offsets leave, the last dimension fastest
+    for (const Shape& offset : windows_.offsets()) {
+      Shape left;
+      for (size_t axis = 0; axis < count(); ++axis) left.push_back(offset[axis] % windows_.strides[axis]);
+      const Value moved = moved_to(given(offset), offset);
+      const auto found = sums.find(left);
+      if (found == sums.end())
+        sums.emplace(left, moved);
+      else
+        found->second = body_.add(found->second, moved);
+    }
+    return joined(sums);
+  }
+
+ private:
+  int64_t covered(size_t axis) const {
+    return (windows_.out[axis] - 1) * windows_.strides[axis] +
+           (windows_.kernel[axis] - 1) * windows_.dilation[axis] + 1;
+  }
+
+  Value moved_to(const Value& windows, const Shape& offset) {
+    const auto before = [&](size_t axis) { return offset[axis] / windows_.strides[axis]; };
+    const auto after = [&](size_t axis) {
+      return length(axis) / windows_.strides[axis] - windows_.out[axis] - before(axis);
+    };
+    return body_.pad(windows, windows_.padded(before), windows_.padded(after));
+  }
+
+  Value joined(const std::map<Shape, Value>& sums) {
+    const Value& like = sums.begin()->second;
+    const auto lead = static_cast<int64_t>(like.shape.size() - count());
+    std::vector<Value> parts;
+    Shape one = like.shape, split(windows_.strides), whole(like.shape.begin(), like.shape.begin() + lead);
+    one.insert(one.begin(), 1);
+    split.insert(split.end(), like.shape.begin(), like.shape.end());
+    Shape order;
+    const auto axes = static_cast<int64_t>(count());
+    for (int64_t d = 0; d < lead; ++d) order.push_back(axes + d);
+    for (int64_t axis = 0; axis < axes; ++axis) {
+      order.push_back(axes + lead + axis);
+      order.push_back(axis);
+      whole.push_back(length(static_cast<size_t>(axis)));
+    }
+    for_residues([&](const Shape& left) {
+      const auto found = sums.find(left);
+      parts.push_back(body_.reshape(found == sums.end() ? body_.like(0, like) : found->second, one));
+    });
+    const Value all = parts.size() == 1 ? parts[0] : body_.concatenate(parts, 0);
+    const Value plane = body_.reshape(body_.transpose(body_.reshape(all, split), order), whole);
+    const auto low = [&](size_t axis) { return -windows_.edge(axis).first; };
+    const auto high = [&](size_t axis) {
+      return windows_.space[axis] + windows_.edge(axis).first - length(axis);
+    };
+    return body_.pad(plane, windows_.padded(low), windows_.padded(high));
+  }
+
+  void for_residues(const std::function<void(const Shape&)>& visit) const {
+    Shape left(count(), 0);
+    for (int64_t number = 0; number < size_of(windows_.strides); ++number) {
+      int64_t rest = number;
+      for (size_t axis = count(); axis-- > 0; rest /= windows_.strides[axis])
+        left[axis] = rest % windows_.strides[axis];
+      visit(left);
+    }
+  }
+
+  Body& body_;
+  const Windows& windows_;
+};
 
 // Numbers of a plane's elements, with its padding, which has -1.
-Value padded_numbers(Body& body, const Windows& windows) {
+Value padded_numbers(Body& body, const Windows& windows, Phases& phases) {
   const Value numbers = body.iota({size_of(windows.space)}, 0, ElementType::kI32);
   const Value plane = body.reshape(numbers, windows.space);
   Shape low;
   Shape high;
   for (size_t axis = 0; axis < windows.space.size(); ++axis) {
     low.push_back(windows.edge(axis).first);
-    high.push_back(windows.edge(axis).second);
+    high.push_back(phases.behind(axis));
   }
-  return body.pad(plane, low, high, {}, int64_t{-1});
+  return phases.arranged(body.pad(plane, low, high, {}, int64_t{-1}));
 }
 
 // Maxima alone are a reduction.
@@ -118,15 +223,15 @@ Results max_pool(Call& call, size_t count) {
     return {none, body.splat(0, ElementType::kI64, call.outs.at(1).shape)};
   }
   if (!body.is_read(1)) return {maxima(body, value, windows), std::nullopt};
-  const auto edge = [&](size_t axis) { return windows.edge(axis); };
-  const Value padded =
-      body.pad(value, windows.padded([&](size_t axis) { return edge(axis).first; }),
-               windows.padded([&](size_t axis) { return edge(axis).second; }), {}, Body::lowest(value.dtype));
-  const Value padded_places = padded_numbers(body, windows);
+  Phases phases(body, windows);
+  const Value padded = phases.arranged(body.pad(
+      value, windows.padded([&](size_t axis) { return windows.edge(axis).first; }),
+      windows.padded([&](size_t axis) { return phases.behind(axis); }), {}, Body::lowest(value.dtype)));
+  const Value padded_places = padded_numbers(body, windows, phases);
   std::optional<std::pair<Value, Value>> best;
   for (const Shape& offset : windows.offsets()) {
-    const Value here = strided_part(body, padded, offset, windows);
-    const Value number = body.broadcast(strided_part(body, padded_places, offset, windows), here.shape);
+    const Value here = phases.part(padded, offset);
+    const Value number = body.broadcast(phases.part(padded_places, offset), here.shape);
     if (!best) {
       best = {here, number};
       continue;
@@ -155,20 +260,13 @@ Value max_pool_backward(Call& call, size_t count) {
   const Value given = body.convert(gradient, math_dtype(dtype));
   const Value where = body.convert(call.value(7), ElementType::kI32);
   const Value zero = body.like(0, given);
-  const Value padded_places = padded_numbers(body, windows);
-  std::optional<Value> total;
-  for (const Shape& offset : windows.offsets()) {
-    const Value number = body.broadcast(strided_part(body, padded_places, offset, windows), given.shape);
-    const Value mine = body.select(body.compare("EQ", where, number), given, zero);
-    const auto first = [&](size_t axis) { return offset[axis] - windows.edge(axis).first; };
-    const auto after = [&](size_t axis) {
-      return windows.space[axis] - (first(axis) + (windows.out[axis] - 1) * windows.strides[axis] + 1);
-    };
-    const auto gap = [&](size_t axis) { return windows.strides[axis] - 1; };
-    const Value spread = body.pad(mine, windows.padded(first), windows.padded(after), windows.padded(gap));
-    total = total ? body.add(*total, spread) : spread;
-  }
-  return body.convert(*total, dtype);
+  Phases phases(body, windows);
+  const Value padded_places = padded_numbers(body, windows, phases);
+  const Value total = phases.summed([&](const Shape& offset) {
+    const Value number = body.broadcast(phases.part(padded_places, offset), given.shape);
+    return body.select(body.compare("EQ", where, number), given, zero);
+  });
+  return body.convert(total, dtype);
 }
 
 // By how much the sum of each window is divided.
@@ -241,15 +339,7 @@ Value avg_pool_backward(Call& call, size_t count) {
   const auto [count_padding, divisor] = averaging_of(call);
   const Value shares = averaged(body, wide, windows.out, divisors(windows, count_padding, divisor));
   // Every element sums the windows that hold it.
-  const auto low = [&](size_t axis) { return windows.kernel[axis] - 1 - windows.padding[axis]; };
-  const auto high = [&](size_t axis) {
-    const int64_t reach = (windows.out[axis] - 1) * windows.strides[axis] + 1;
-    return windows.space[axis] + windows.kernel[axis] - 1 - low(axis) - reach;
-  };
-  const auto gap = [&](size_t axis) { return windows.strides[axis] - 1; };
-  const Value spread = body.pad(shares, windows.padded(low), windows.padded(high), windows.padded(gap));
-  const Value made = body.reduce_window("add", spread, 0, windows.ones_then(windows.kernel),
-                                        Shape(value.shape.size(), 1), Pairs(value.shape.size()));
+  const Value made = Phases(body, windows).summed([&](const Shape&) { return shares; });
   return body.convert(made, dtype);
 }
 
