@@ -16,6 +16,7 @@
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
 #include "spmd/core_pairs.h"
+#include "spmd/run/cost.h"
 #include "spmd/run/step_time.h"
 #include "spmd/sums.h"
 
@@ -280,19 +281,32 @@ bool Program::cut_over_cores(const graph::Module& module, const graph::Function&
   }
   core_settings_ = spmd::settings_of_cores(settings_);
   const int64_t devices = options_.partitions;
-  std::optional<spmd::BothCores> chains;
-  auto both = spmd::BothCores::of(module, function, devices, core_settings_, one_core_reason_, &chains);
-  if (!both) return false;
+  spmd::MayBeFaster others;
+  auto both = spmd::BothCores::of(module, function, devices, core_settings_, one_core_reason_, &others);
+  if (!both && others.cuts.empty()) return false;
   const auto compiled = [&](const spmd::BothCores& of) {
     return std::make_unique<ParallelProgram>(of.module(), of.module().entry(), devices * spmd::kCoresOfPair,
                                              options);
   };
+  const auto us_of = [](const ParallelProgram& of, const Settings& settings) -> std::optional<double> {
+    return of.host_reason().empty() ? spmd::cost_of(of, settings).device_us : std::nullopt;
+  };
+  const bool is_promised = both.has_value();
+  if (!is_promised) both = std::move(others.cuts.back()), others.cuts.pop_back();
   auto made = compiled(*both);
-  if (chains) {
-    auto other = compiled(*chains);
-    const auto end_ns = [&](const ParallelProgram& of) { return stage_times(of, core_settings_).end_ns; };
-    const bool is_better = !made->host_reason().empty() || end_ns(*other) < end_ns(*made);
-    if (other->host_reason().empty() && is_better) made = std::move(other), both = std::move(chains);
+  for (spmd::BothCores& each : others.cuts) {
+    auto other = compiled(each);
+    const auto other_us = us_of(*other, core_settings_), made_us = us_of(*made, core_settings_);
+    const bool is_better = !made->host_reason().empty() || (other_us && made_us && *other_us < *made_us);
+    if (other->host_reason().empty() && is_better) made = std::move(other), both = std::move(each);
+  }
+  if (others.one_core && made->host_reason().empty()) {
+    const ParallelProgram one(module, function, devices, options);
+    const auto one_us = us_of(one, settings_), both_us = us_of(*made, core_settings_);
+    if (one_us && both_us ? *one_us <= *both_us : !is_promised) {
+      one_core_reason_ = "no cut of it is faster";
+      return false;
+    }
   }
   if (!made->host_reason().empty()) {
     one_core_reason_ = made->host_reason();

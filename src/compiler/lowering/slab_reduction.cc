@@ -33,14 +33,14 @@ int64_t run_of(int64_t kept, int64_t side_by_side, int64_t fitting) {
 }
 
 // The run where it pays for `kept` elements of each of so many slabs, else 0. Transposing rows on chip is as
-// quick for a few blocks of 128 kept elements, and where there are more slabs than partitions for more of
-// them. What is reduced exactly is loaded at once. Slabs that lie one behind the other are one long run of a
-// partition, however few elements they have.
+// quick for a few blocks of 128 kept elements, and where slabs are as many as rows of a tile for more of
+// them: short runs are as many descriptors. What is reduced exactly is loaded at once. Slabs that lie one
+// behind the other are one long run of a partition, however few elements they have.
 int64_t run_that_pays(int64_t kept, int64_t slabs, int64_t side_by_side, bool are_joined, bool exactly) {
   if (are_joined && !exactly && slabs >= kLeastRun && kept / side_by_side >= kPartitions / 2 &&
       side_by_side <= kLoadedElements / kLeastRun)
     return side_by_side;
-  const int64_t blocks = slabs < kPartitions ? 4 : 2 * kLeastRun;
+  const int64_t blocks = slabs < kPartitions / 4 ? 4 : slabs < kPartitions ? 3 * kLeastRun : 2 * kLeastRun;
   if (slabs < 2 || kept < blocks * kPartitions) return 0;
   return run_of(kept, side_by_side, exactly ? kLoadedElements / slabs : kLoadedElements / 2);
 }

@@ -33,8 +33,9 @@ constexpr double kLeastGainNs = 5000, kMostOfWhole = 0.9;
 // ... and of what chains of products promise: the sums below say a few hundredths too much of them in
 // programs of this length and more; in shorter ones the waits of their exchanges count (decision 0218).
 constexpr double kMostOfChains = 0.94, kLongNs = 500'000;
-// ... and above so much of what chains promise, only compiling both can say (decision 0310).
-constexpr double kNearChains = 0.7;
+// ... and above so much of what chains promise, only compiling both can say (decision 0310); so too where
+// chains promise at least that much of the next best way, and a cut of one core (decision 0312).
+constexpr double kNearChains = 0.7, kNearOther = 0.94, kNearOneCore = 0.85;
 // Where an op waits for an exchange a part ends and another begins: loads and stores that nothing hides
 // (ours).
 constexpr double kStopNs = 2000;
@@ -180,23 +181,58 @@ runtime::Settings settings_of_cores(const runtime::Settings& settings) {
   return cores;
 }
 
+// What the sum says of chains of products, and of the best other way.
+struct BothCores::Promise {
+  BothCores cores;
+  double ns;
+};
+struct BothCores::Promises {
+  std::optional<Promise> chains, other;
+
+  // `least`: what a cut has to be below; `whole`: of one core.
+  std::optional<BothCores> best(double whole, double least, std::string& why, MayBeFaster* others) {
+    double taken = least;
+    std::optional<BothCores> best;
+    if (chains && chains->ns < least) {
+      taken = chains->ns >= kLongNs ? kMostOfChains * chains->ns : chains->ns;
+      best = chains->cores;
+    }
+    const bool is_other = other && other->ns < taken;
+    if (is_other) best = other->cores;
+    if (best) why.clear();
+    if (others) *others = beside(best.has_value(), is_other, whole);
+    return best;
+  }
+
+ private:
+  MayBeFaster beside(bool has_best, bool is_other, double whole) const {
+    MayBeFaster made;
+    const auto add = [&](const Promise& each) { made.cuts.push_back(each.cores); };
+    if (!has_best) {
+      if (chains && chains->ns < whole - kLeastGainNs) add(*chains);
+      made.one_core = !made.cuts.empty();
+      return made;
+    }
+    if (is_other && chains && other->ns > kNearChains * chains->ns) add(*chains);
+    if (!is_other && other && kNearOther * other->ns < chains->ns && other->ns < whole - kLeastGainNs)
+      add(*other);
+    made.one_core = (is_other ? other : chains)->ns > kNearOneCore * whole;
+    return made;
+  }
+};
+
 std::optional<BothCores> BothCores::of(const graph::Module& module, Function function, int64_t devices,
                                        const runtime::Settings& settings, std::string& why,
-                                       std::optional<BothCores>* chains) {
+                                       MayBeFaster* others) {
   why = why_it_stays(function);
   if (!why.empty()) return std::nullopt;
   on_core_pairs(function, devices);
   const AxisGrid grid = core_grid(devices);
   const std::string axes[] = {"core"};
   const double whole = Estimate(function, devices * kCoresOfPair, settings, false).ns();
-  double least = std::min(whole * kMostOfWhole, whole - kLeastGainNs);
+  const double least = std::min(whole * kMostOfWhole, whole - kLeastGainNs);
   why = "no cut of it promises to be faster";
-  std::optional<BothCores> best;
-  if (least <= 0) return best;
-  struct Promise {
-    BothCores cores;
-    double ns;
-  };
+  if (least <= 0) return std::nullopt;
   const auto promised = [&](const Function& of, const std::string& name,
                             const Stated& stated) -> std::optional<Promise> {
     std::vector<const Cuts*> results;
@@ -213,24 +249,14 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
       return std::nullopt;
     }
   };
-  std::optional<Promise> of_chains;
-  if (const auto found = chain_cuts(function, grid, core_axes(grid)))
-    of_chains = promised(found->function, "chains of products", found->stated);
-  if (of_chains && of_chains->ns < least) {
-    least = of_chains->ns >= kLongNs ? kMostOfChains * of_chains->ns : of_chains->ns;
-    best = of_chains->cores;
-  }
+  Promises found;
+  if (const auto cuts = chain_cuts(function, grid, core_axes(grid)))
+    found.chains = promised(cuts->function, "chains of products", cuts->stated);
   for (const CutWay& way : cut_ways(function, grid, axes)) {
-    auto found = promised(function, way.name, way.stated);
-    if (!found || found->ns >= least) continue;
-    least = found->ns;
-    best = std::move(found->cores);
+    auto other = promised(function, way.name, way.stated);
+    if (other && (!found.other || other->ns < found.other->ns)) found.other = std::move(other);
   }
-  if (best) why.clear();
-  if (chains && best && of_chains && best->way() != of_chains->cores.way() &&
-      least > kNearChains * of_chains->ns)
-    *chains = std::move(of_chains->cores);
-  return best;
+  return found.best(whole, least, why, others);
 }
 
 // Cuts are along the cores alone, so what holds for the cores of the first device does for all.

@@ -63,11 +63,13 @@ TEST(BothCores, ChainsOfProductsAreGivenWhereTheyMayBeFaster) {
   const runtime::Settings cores = settings_of_cores(logical_cores());
   const Module module = mlp(1024);
   std::string why;
-  std::optional<BothCores> chains;
-  const auto both = BothCores::of(module, module.entry(), 1, cores, why, &chains);
-  ASSERT_TRUE(both && chains) << both->way();
-  EXPECT_EQ(chains->way(), "chains of products");
-  EXPECT_NE(both->way(), chains->way());
+  MayBeFaster others;
+  const auto both = BothCores::of(module, module.entry(), 1, cores, why, &others);
+  ASSERT_TRUE(both);
+  ASSERT_EQ(others.cuts.size(), 1) << both->way();
+  EXPECT_EQ(others.cuts[0].way(), "chains of products");
+  EXPECT_NE(both->way(), others.cuts[0].way());
+  EXPECT_FALSE(others.one_core);
   EXPECT_EQ(BothCores::of(module, module.entry(), 1, cores, why)->way(), both->way());
 }
 
