@@ -211,7 +211,7 @@ def _tokenizer(texts: list[str]) -> Any:
 
 
 def sft() -> None:
-    """TRL's SFTTrainer on a GPT-2 of two layers, with a tokenizer of its own. On Neuron TRL pads texts to 128 tokens."""
+    """TRL's SFTTrainer on a GPT-2 of two layers, with a tokenizer of its own. TRL pads texts to 128 tokens there."""
     from accelerate.state import AcceleratorState, GradientState, PartialState
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
