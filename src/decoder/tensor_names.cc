@@ -207,7 +207,8 @@ std::string tensor_name(const Config& config, FileFormat format, std::string_vie
     table = kNormsAfter;
   const auto row = std::ranges::find(table, part, &NameRow::part);
   OPENTRN_CHECK(row != table.end(), "no name for {}", part);
-  return fmt::format(fmt::runtime(format == FileFormat::kGguf ? row->gguf : row->hugging_face), layer, expert);
+  return fmt::format(fmt::runtime(format == FileFormat::kGguf ? row->gguf : row->hugging_face), layer,
+                     expert);
 }
 
 std::optional<std::string> hugging_face_name(std::string_view gguf_name) {
