@@ -43,7 +43,7 @@ set(OPENTRN_LAYERS
   "server:base,serving,decoder,runtime"
   "server/api:base,serving"
   "nki:base,numerics,isa,sim/functional"
-  "nki/strict:"
+  "nki/strict:base"
   "nki/ranks:base,numerics,arch,collectives,mpi,isa,nki"
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,planner/program,monitor,graph,import,compiler"
