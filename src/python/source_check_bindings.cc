@@ -87,7 +87,7 @@ std::vector<nki::strict::Rule> rules_of(const nb::list& rows) {
 
 // (node, rule, detail) of what is refused first; None where nothing is.
 std::optional<nb::tuple> source_finding(nb::handle tree, const nb::list& rules, const nb::callable& meaning,
-                          const nb::callable& is_kernel, bool legacy, bool is_launched) {
+                                        const nb::callable& is_kernel, bool legacy, bool is_launched) {
   PythonTree read(tree);
   read.answer_by(meaning, is_kernel);
   const auto rows = rules_of(rules);

@@ -89,7 +89,7 @@ def load_one(options: argparse.Namespace, name: str) -> Any:
 
 
 def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
-    """Sizes given as --dim NAME=SIZE[,SIZE]."""
+    """Sizes given as --dim NAME=SIZE[,SIZE]. Raises UsageError for what is none."""
     from opentrn.cli.kernel_file import UsageError
 
     sizes = {}
@@ -106,7 +106,7 @@ def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
 
 
 def one_size_of(options: argparse.Namespace) -> dict[str, int]:
-    """As dimensions_of(), for commands that work on one program."""
+    """As dimensions_of(), for commands that work on one program. Raises UsageError for several sizes."""
     from opentrn.cli.kernel_file import UsageError
     from opentrn.model import buckets
 

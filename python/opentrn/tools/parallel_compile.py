@@ -96,7 +96,7 @@ def _sort_in(found: Path, place: Path) -> Path:
 
 
 def collect(place: Path, program: list[str]) -> int:
-    """Runs the program and keeps its graphs; its status."""
+    """Runs the program and keeps its graphs; its status. Raises InputError for a folder that cannot be written."""
     _say("CACHE", f"Compile cache path: {place}")
     try:
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -239,7 +239,7 @@ def _analysis(place: Path, verbosity: int) -> dict[str, Any]:
 
 
 def analyze(place: Path, output: Path, verbosity: int) -> int:
-    """Writes OUTPUT/result.json: 1 where an operation has no kernel."""
+    """Writes OUTPUT/result.json: 1 where an operation has no kernel. Raises InputError where it cannot."""
     rows = _analysis(place, verbosity)
     lacking = sorted(
         {row["op"] for graph in rows.values() for row in graph.get("operations", ()) if row["unsupported"]}

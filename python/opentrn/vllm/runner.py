@@ -71,7 +71,7 @@ class Runner:
 
     # -- the scheduler's words
     def take(self, output: Any) -> None:
-        """What ended, what is new, and what changed, of a SchedulerOutput."""
+        """What ended, what is new, and what changed, of a SchedulerOutput. Raises InputError for an unknown request."""
         for name in output.finished_req_ids:
             self._ended(name)
         for new in output.scheduled_new_reqs:
@@ -105,7 +105,7 @@ class Runner:
 
     # -- steps
     def run(self, output: Any) -> None:
-        """Computes the step; sample() then chooses tokens."""
+        """Computes the step; sample() then chooses tokens. Raises InputError for a step that no program holds."""
         self.take(output)
         begin = time.perf_counter()
         predicted, prefill_padding, decode_padding = self._steps.run(list(output.num_scheduled_tokens.items()))
@@ -130,12 +130,15 @@ class Runner:
             self._totals.add(programs=programs - before[0], compile_s=seconds - before[1])
 
     def prepare(self, tokens: int) -> None:
-        """Compiles the program of a request's first step of so many tokens, or of a later one."""
+        """Compiles the program of a first step of so many tokens. Raises InputError where no program has them."""
         self._steps.prepare(tokens)
         self._count_programs()
 
     def sample(self, masks: Mapping[str, np.ndarray]) -> list[Sample]:
-        """A token for each request of the step that has no more of its prompt to come. `masks`: of grammars."""
+        """A token for each request of the step that has no more of its prompt to come. `masks`: of grammars.
+
+        Raises InputError for logits that are not finite, and for a mask that allows no token.
+        """
         words: dict[str, np.ndarray] = {name: mask.view(np.uint32) for name, mask in masks.items()}
         return list(itertools.starmap(Sample, self._steps.sample(words, self.clock.now)))
 

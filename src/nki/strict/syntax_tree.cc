@@ -1,5 +1,7 @@
 #include "nki/strict/syntax_tree.h"
 
+#include "base/fault.h"
+
 namespace opentrn::nki::strict {
 
 const std::vector<NodeId>& SyntaxTree::list(NodeId id, std::string_view field) const {
@@ -14,6 +16,7 @@ NodeId SyntaxTree::child(NodeId id, std::string_view field) const {
 }
 
 std::vector<NodeId> SyntaxTree::walk(NodeId top) const {
+  OPENTRN_CHECK(top != kNoNode, "a walk from no node");
   std::vector<NodeId> found = {top};
   for (size_t at = 0; at < found.size(); ++at) {
     const std::vector<NodeId>& children = (*this)[found[at]].children;
