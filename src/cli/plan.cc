@@ -92,6 +92,7 @@ planner::SearchOptions search_of(const PlanOptions& options) {
     std::vector<planner::Schedule>& schedules = search.fixed.schedules;
     if (schedules.empty()) schedules.push_back(planner::Schedule::k1F1B);
     std::ranges::replace(schedules, planner::Schedule::k1F1B, planner::Schedule::k1F1BInTicks);
+    std::ranges::replace(schedules, planner::Schedule::kZbH1, planner::Schedule::kZbInTicks);
   }
   search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";

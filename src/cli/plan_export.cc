@@ -38,7 +38,10 @@ void check_ends(const Model& model, const Layout& layout) {
   if (layout.pp > 1 && !planner::shares_ends(layout.schedule))
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time",
                        planner::to_string(layout)),
-           "--schedule 1f1b or gpipe, or --pp 1");
+           "--schedule 1f1b, zb-h1 or gpipe, or --pp 1");
+  if (layout.pp > 1 && layout.schedule == Schedule::kZbInTicks && layout.zero >= 3)
+    refuse(fmt::format("{} for JAX: parts of weights come and go within a pass", planner::to_string(layout)),
+           "--zero 0, 1 or 2, or another --schedule");
   if (const int parts = layout.pp * layout.tp; model.hidden % parts != 0)
     refuse(fmt::format("{} for JAX: {} stages of {} ranks share a width of {}, which {} does not divide",
                        planner::to_string(layout), layout.pp, layout.tp, model.hidden, parts),
@@ -90,6 +93,11 @@ void check_streams(const Job& job, const Layout& layout) {
                     model.patch_features));
 }
 
+std::string_view name_for_jax(Schedule schedule) {
+  if (schedule == Schedule::kZbInTicks) return "zb";
+  return schedule == Schedule::kGPipe ? "gpipe" : "1f1b";
+}
+
 // What a mesh of stages, data and tensor parallelism has; the rest is refused.
 std::string jax(const Job& job, const Line& line) {
   const Layout& layout = line.plan->layout;
@@ -106,11 +114,9 @@ std::string jax(const Job& job, const Line& line) {
            fmt::format("models of images without stages and context parallelism, and with {} tokens an image",
                        model.positions));
   if (model.streams > 1) check_streams(job, layout);
-  if ((!model.has_ends() && model.streams == 1) || (model.biases && (model.gated || model.experts > 0)))
+  if (!model.has_ends() && model.streams == 1)
     refuse(fmt::format("{} for JAX", model.name),
-           "models of words, or of images whose size and patches its config states, with biases where an MLP "
-           "has no "
-           "gate and no experts");
+           "models of words, or of images whose size and patches its config states");
   if (model.biases && layout.pp > 1 && model.layers % (layout.pp * layout.vpp) != 0)
     refuse(fmt::format("{} for JAX: {} blocks with biases on {} stages of {} chunks, of which blocks that a "
                        "chunk lacks would not stay zeros",
@@ -140,7 +146,7 @@ std::string jax(const Job& job, const Line& line) {
         {"window", model.window},
         {"windowed", windowed},
         {"tied", model.tied},
-        {"root_mean_square", !model.biases},
+        {"root_mean_square", !model.layer_norms()},
         {"biases", model.biases},
         {"positions", model.positions},
         {"patch_features", model.patch_features},
@@ -161,7 +167,7 @@ std::string jax(const Job& job, const Line& line) {
       {"layout",
        {{"pp", layout.pp},
         {"vpp", layout.vpp},
-        {"schedule", layout.schedule == Schedule::kGPipe ? "gpipe" : "1f1b"},
+        {"schedule", name_for_jax(layout.schedule)},
         {"blocks", blocks_of_chunks(model, layout)},
         {"dp", layout.dp},
         {"cp", layout.cp},
@@ -274,7 +280,8 @@ std::string megatron(const Job& job, const Line& line) {
     add("num-query-groups", model.kv_heads);
   }
   if (model.gated) text += "--swiglu\n";
-  if (!model.biases) text += "--normalization RMSNorm\n--disable-bias-linear\n";
+  if (!model.layer_norms()) text += "--normalization RMSNorm\n";
+  if (!model.biases) text += "--disable-bias-linear\n";
   if (model.positions == 0) add("position-embedding-type", "rope");
   if (!model.tied) text += "--untie-embeddings-and-output-weights\n";
   if (model.experts > 0) {

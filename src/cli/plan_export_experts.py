@@ -132,3 +132,24 @@ def product_each_backward(kept, gradient):
 
 
 product_each.defvjp(lambda x, w: (product_each(x, w), (x, w)), product_each_backward)
+
+
+@jax.custom_vjp
+def shifted_each(x, bias):
+    return x + bias[:, None]
+
+
+def shifted_each_backward(bias, gradient):
+    return gradient, jnp.sum(gradient.astype(jnp.float32), 1).astype(bias.dtype)
+
+
+shifted_each.defvjp(lambda x, bias: (shifted_each(x, bias), bias), shifted_each_backward)
+
+
+def with_bias_each(x, w, name, share=1):
+    """`share`: of the bias, as a power of two."""
+    return shifted_each(x, w[name + "_bias"] * DTYPE(share)) if name + "_bias" in w else x
+
+
+def linear_each(x, w, name):
+    return with_bias_each(product_each(x, w[name]), w, name)

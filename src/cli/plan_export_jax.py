@@ -78,7 +78,7 @@ def of_stages(shape: tuple, axes: tuple) -> tuple:
 
 def norm(name: str, width: int = HIDDEN) -> dict:
     made = {name: ((width,), (None,))}
-    return {**made, name + "_bias": made[name]} if MODEL["biases"] else made
+    return made if MODEL["root_mean_square"] else {**made, name + "_bias": made[name]}
 
 
 def with_biases(weights: dict) -> dict:
@@ -125,6 +125,10 @@ def one_layer(is_dense: bool, has_experts: bool) -> dict:
         layer["router"] = ((HIDDEN, EXPERTS), (None, None))
         layer["up"] = ((EXPERTS, HIDDEN, inner), ("ep", None, "tp"))
         layer["down"] = ((EXPERTS, inner, HIDDEN), ("ep", "tp", None))
+        if MODEL["biases"]:
+            layer["router_bias"] = ((EXPERTS,), (None,))
+            layer["up_bias"] = ((EXPERTS, inner), ("ep", "tp"))
+            layer["down_bias"] = ((EXPERTS, HIDDEN), ("ep", None))
         if SHARED:
             layer["shared_up"] = ((HIDDEN, SHARED), (None, "tp"))
             layer["shared_down"] = ((SHARED, HIDDEN), ("tp", None))
@@ -133,7 +137,7 @@ def one_layer(is_dense: bool, has_experts: bool) -> dict:
         weights = {of + "up": ((HIDDEN, FFN), (None, "tp")), of + "down": ((FFN, HIDDEN), ("tp", None))}
         layer |= with_biases(weights)
     if MODEL["gated"]:
-        for name in [name for name in layer if name in ("up", "shared_up", "dense_up")]:
+        for name in [name for name in layer if name.removesuffix("_bias") in ("up", "shared_up", "dense_up")]:
             layer[name.replace("up", "gate")] = layer[name]
     return layer
 
@@ -226,8 +230,13 @@ def unit(x):
     return wide * root, root
 
 
-@jax.custom_vjp
 def product(x, w):
+    """`w` may know better, as that it is to have its gradient later."""
+    return product_now(x, w) if isinstance(w, jax.Array) else w.product(x)
+
+
+@jax.custom_vjp
+def product_now(x, w):
     return x @ w
 
 
@@ -237,7 +246,7 @@ def product_backward(kept, gradient):
     return jnp.einsum("bso,io->bsi", gradient, w), jnp.einsum("bsi,bso->io", x, gradient)
 
 
-product.defvjp(lambda x, w: (product(x, w), (x, w)), product_backward)
+product_now.defvjp(lambda x, w: (x @ w, (x, w)), product_backward)
 
 
 @jax.custom_vjp
@@ -296,7 +305,7 @@ def linear(x, w, name):
 
 
 def with_bias(x, w, name):
-    return shifted(x, w[name + "_bias"]) if MODEL["biases"] else x
+    return shifted(x, w[name + "_bias"]) if name + "_bias" in w else x
 
 
 @jax.custom_vjp
@@ -530,15 +539,15 @@ class Step:
         """Tokens go to the devices that have their experts, and what those make of them comes back. The experts that
         every token meets are on its own device, and work while tokens are under way."""
         sequences = h.shape[0] * h.shape[1] * CP // PLAN["seq"]  # or runs of them, as devices of CP have
-        shares, experts = chosen(product(h, w["router"]).astype(jnp.float32))  # noqa: F821
+        shares, experts = chosen(linear(h, w, "router").astype(jnp.float32))  # noqa: F821
         shares, experts = (each.reshape(sequences, -1, CHOSEN) for each in (shares, experts))
         place, token, share = places(*jax.lax.stop_gradient((shares, experts)))  # noqa: F821
         tokens = dispatched(h.reshape(-1, HIDDEN), place, token)  # noqa: F821
         tokens = tokens.reshape(EXPERTS, sequences * CAPACITY, HIDDEN)
         tokens = jax.lax.all_to_all(tokens, "ep", split_axis=0, concat_axis=1, tiled=True)
         shared = self.mlp(h, w, "shared_") if SHARED else 0
-        each = lambda x, w, name: product_each(x, w[name])  # noqa: E731, F821
-        made = self.mlp(tokens, w, linear=each, product=product_each)  # noqa: F821
+        made = self.mlp(tokens, w, linear=linear_each, product=product_each)  # noqa: F821
+        made = with_bias_each(made, w, "down", 1 / self.tp)  # noqa: F821  # a part of it on each rank, as of the product
         made = jax.lax.all_to_all(made, "ep", split_axis=1, concat_axis=0, tiled=True)
         made = combined(made.reshape(-1, HIDDEN), shares.reshape(-1, CHOSEN), place, token, share)  # noqa: F821
         return made.reshape(h.shape) + shared
@@ -681,41 +690,14 @@ def step_on(mesh: Mesh) -> Step:
     return (StagedStep if PP > 1 else Step)(mesh)  # noqa: F821
 
 
-def of_both(layer: dict) -> dict:
-    """A block's weights where others of its place have experts, or have none."""
-    names = () if "router" in layer else ("up", "down", "gate")
-    return {"dense_" + name if name in names else name: each for name, each in layer.items()}
-
-
-def arranged(layers: list) -> list:
-    """Layers as a step has them. A block that a shorter chunk does not have is zeros, whose block passes on what it
-    is given, and which stay zeros: all gradients of theirs are 0."""
-    if PP == 1:
-        return layers
-    first = np.cumsum([0, *BLOCKS])
-
-    def at(i, chunk):
-        layer = layers[first[chunk] + min(i, BLOCKS[chunk] - 1)]
-        layer = of_both(layer) if all(kinds_of(i)) else layer
-        zeros = {name: np.zeros(s[0], np.float32) for name, s in one_layer(*kinds_of(i)).items()}
-        return {**zeros, **layer} if i < BLOCKS[chunk] else zeros
-
-    def of_all(i):
-        chunks = ([at(i, chunk * PP + stage) for stage in range(PP)] for chunk in range(VPP))
-        chunks = [jax.tree.map(lambda *x: np.concatenate(x), *each) for each in chunks]
-        return chunks[0] if VPP == 1 else jax.tree.map(lambda *x: np.stack(x), *chunks)
-
-    return [of_all(i) for i in range(LONGEST)]
-
-
 def initial(states) -> dict:
     """Drawn on the host, the same for every mesh."""
     random = np.random.default_rng(0)
 
     def draw(path: tuple, s: tuple) -> np.ndarray:
-        shape = s[0]
-        if len(shape) == 1:
-            return np.full(shape, 0 if path[-1].key.endswith("_bias") else 1, np.float32)
+        shape, is_bias = s[0], path[-1].key.endswith("_bias")
+        if is_bias or len(shape) == 1:
+            return np.full(shape, 0 if is_bias else 1, np.float32)
         scale = 0.02 if shape[0] == VOCABULARY else shape[-2] ** -0.5
         return random.standard_normal(shape, np.float32) * scale
 
@@ -723,7 +705,8 @@ def initial(states) -> dict:
     layers = shapes()["layers"] if IS_JOINT else [one_layer(each, not each) for each in is_dense]
     drawn = {"ends": shapes()["ends"], "layers": layers}
     master = jax.tree.map_with_path(draw, drawn, is_leaf=is_leaf)
-    master["layers"] = arranged(master["layers"])
+    if PP > 1:
+        master["layers"] = arranged(master["layers"])  # noqa: F821
     weights = jax.tree.map(lambda w: w.astype(DTYPE), master)
     zeros = jax.tree.map(np.zeros_like, master)
     return jax.device_put({"weights": weights, "master": master, "moment": zeros, "square": zeros}, states)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from plan_export_jax import (
     BLOCKS,
     DATA,
@@ -20,10 +21,37 @@ from plan_export_jax import (
     Step,
     dense_chunks,
     given,
+    kinds_of,
+    one_layer,
     with_gradient,
 )
 
 # The program has what follows.
+
+
+def of_both(layer: dict) -> dict:
+    """A block's weights where others of its place have experts, or have none."""
+    names = () if "router" in layer else ("up", "down", "gate")
+    return {"dense_" + name if name in names else name: each for name, each in layer.items()}
+
+
+def arranged(layers: list) -> list:
+    """Layers as a step has them. A block that a shorter chunk does not have is zeros, whose block passes on what it
+    is given, and which stay zeros: all gradients of theirs are 0."""
+    first = np.cumsum([0, *BLOCKS])
+
+    def at(i, chunk):
+        layer = layers[first[chunk] + min(i, BLOCKS[chunk] - 1)]
+        layer = of_both(layer) if all(kinds_of(i)) else layer
+        zeros = {name: np.zeros(s[0], np.float32) for name, s in one_layer(*kinds_of(i)).items()}
+        return {**zeros, **layer} if i < BLOCKS[chunk] else zeros
+
+    def of_all(i):
+        chunks = ([at(i, chunk * PP + stage) for stage in range(PP)] for chunk in range(VPP))
+        chunks = [jax.tree.map(lambda *x: np.concatenate(x), *each) for each in chunks]
+        return chunks[0] if VPP == 1 else jax.tree.map(lambda *x: np.stack(x), *chunks)
+
+    return [of_all(i) for i in range(LONGEST)]
 
 
 class StagedStep(Step):
@@ -50,7 +78,7 @@ class StagedStep(Step):
         chunks = [(chunk, stage) for chunk in range(VPP) for stage in range(PP)]
         return [(i, chunk, stage) for chunk, stage in chunks for i in range(BLOCKS[chunk * PP + stage])]
 
-    def block(self, x, w, place, number):
+    def block(self, x, w, place, number, put_off=lambda w: w):
         """`place`: of a chunk; `number`: that of the chunk and, where one device has all stages, of the stage."""
         chunk, stage = number
         if self.stages < PP:
@@ -58,7 +86,7 @@ class StagedStep(Step):
             w = jax.tree.map(part, w)
         else:
             stage = jax.lax.axis_index("pp")
-        return self.layer(x, w, 0, chunk * PP + stage < dense_chunks(place))
+        return self.layer(x, put_off(w), 0, chunk * PP + stage < dense_chunks(place))
 
     def forward(self, x, layers, chunk=0):
         """What the blocks were given, and what the last one made."""
@@ -163,10 +191,13 @@ class StagedStep(Step):
     def one_forward_one_backward(self, start, end, layers, tokens):
         """Of c chunks on each of p stages, a micro-batch meets its loss on tick c p - 1, and goes back from there. The
         first stage takes a micro-batch, and the last one has a loss, on p ticks of every c p."""
-        run = Alternating(self, start, end, layers, tokens)
+        splits = LAYOUT["schedule"] == "zb" and self.stages > 1  # one device has nothing to wait for
+        run = (Splitting if splits else Alternating)(self, start, end, layers, tokens)
         stages, count = self.stages, len(tokens)
         loss, between = run.turns - 1, run.turns - stages
         run.begin()
+        if splits:
+            return run.all_ticks()
         run.ticks(0, stages - 1, forward=True, at=1 - stages)
         run.ticks(stages - 1, between, forward=True)
         if between == 0:
@@ -178,13 +209,15 @@ class StagedStep(Step):
         run.ticks(last, between, backward=True)
         run.ticks(last + between, stages - 1, backward=True, at=count)
         run.left(count - 1)
-        return tuple(run.state[name] for name in ("loss", "of_start", "of_end", "of_layers"))
+        return run.made()
 
 
 class Alternating:
     """1F1B on all stages at once. What a block was given is kept for as many ticks as there are until its gradient
     comes, fewer than 2 c p; micro-batches are looked up for the tick that comes, and gradients of what was looked up
     are added to the table's a tick after."""
+
+    more = ()  # that passes back change
 
     def __init__(self, step, start, end, layers, tokens) -> None:
         self.step, self.start, self.end, self.layers, self.tokens = step, start, end, layers, tokens
@@ -206,6 +239,9 @@ class Alternating:
             "of_end": self.step.zeros_of(self.end),
             "of_start": self.step.zeros_of(self.start),
         }
+
+    def made(self):
+        return tuple(self.state[name] for name in ("loss", "of_start", "of_end", "of_layers"))
 
     def looked_up(self, start, at):
         return self.step.spread(self.step.looked_up(start, self.tokens_of(at)))
@@ -291,7 +327,8 @@ class Alternating:
         their loss on these ticks; as many stages after it one is looked up, and before it one is at its end."""
         if count == 0:
             return
-        changed = [*(("x", "kept") if forward else ()), *(("gradient", "of_first", "of_layers") if backward else ())]
+        changed = [*(("x", "kept") if forward else ())]
+        changed += ["gradient", "of_first", "of_layers", *self.more] if backward else []
         changed += [] if at is None else [*(("first",) if forward else ()), *(("of_start",) if backward else ())]
         changed += ["loss", "of_end"] if forward and backward and at is not None else []
 
@@ -311,3 +348,118 @@ class Alternating:
             return self.state, None
 
         self.state, _ = jax.lax.scan(one, self.state, jnp.arange(count))
+
+
+@jax.custom_vjp
+def product_put_off(x, w, slot):
+    """Of `w` nothing comes back; what would make its gradient does, in place of `slot`."""
+    return x @ w
+
+
+def product_put_off_backward(w, gradient):
+    return jnp.einsum("bso,io->bsi", gradient, w), None, gradient
+
+
+product_put_off.defvjp(lambda x, w, slot: (x @ w, w), product_put_off_backward)
+
+
+class PutOff:
+    """A weight whose gradient is made on a later tick: what it is multiplied with is kept until then."""
+
+    def __init__(self, weight, slot, factors, name) -> None:
+        self.weight, self.slot, self.factors, self.name = weight, slot, factors, name
+
+    def product(self, x):
+        self.factors[factor_of(self.name)] = x
+        return product_put_off(x, self.weight, self.slot)
+
+
+def factor_of(name):
+    """Weights that are multiplied with the same: under the name of the first."""
+    if name in ("k", "v"):
+        return "q"
+    return name.replace("gate", "up")
+
+
+class Splitting(Alternating):
+    """1F1B whose weights' gradients are made on the tick on which the first stage has the other gradients of their
+    micro-batch: on all stages at once, and on no tick without one. What they are made of waits for that, on the last
+    stage for one tick less than there are stages."""
+
+    more = ("sides",)
+    weighs = False
+
+    def begin(self) -> None:
+        super().begin()
+        self.state["sides"] = [self.no_sides(layer) for layer in self.layers]
+
+    def put_off(self, layer):
+        return [name for name in layer if layer[name].ndim == 2 and name != "router"]
+
+    def none(self, columns, *first):
+        shape = (*first, self.tokens.shape[1], self.step.length, columns)
+        return self.step.varying(jnp.zeros(shape, DTYPE), (*DATA, *ENDS))
+
+    def no_sides(self, layer):
+        """Of each product what it is given, and the gradient of what it gives; as many as wait at most."""
+        names = self.put_off(layer)
+        factors = {factor_of(name): layer[name].shape[0] for name in names}
+        return (
+            {name: self.none(columns, self.stages) for name, columns in factors.items()},
+            {name: self.none(layer[name].shape[1], self.stages) for name in names},
+        )
+
+    def back_through(self, x, gradient, layer, place, number):
+        """The gradient of what a block was given, those that nothing waits for, and both sides of the others."""
+        names = self.put_off(layer)
+        late = {name: layer[name] for name in names}
+        rest = {name: each for name, each in layer.items() if name not in names}
+
+        def run(x, rest, slots):
+            factors = {}
+            weights = {name: PutOff(late[name], slots[name], factors, name) for name in names}
+            return self.step.block(x, {**rest, **late}, place, number, lambda w: {**w, **weights}), factors
+
+        slots = {name: self.none(layer[name].shape[1]) for name in names}
+        _, back, factors = jax.vjp(run, x, rest, slots, has_aux=True)
+        gradient, of_rest, of_products = back(gradient)
+        return gradient, of_rest, (factors, of_products)
+
+    def backward(self, state, tick, of_made):
+        stage = jax.lax.axis_index("pp")
+        place = jax.lax.rem(jnp.maximum(tick - 2 * (self.stages - 1 - stage), 0), self.room)
+        given = [jax.lax.dynamic_index_in_dim(kept, place, 0, False) for kept in state["kept"]]
+        gradient = jnp.where(stage == self.stages - 1, of_made, state["gradient"])
+        sums, kept = list(state["of_layers"]), list(state["sides"])
+        now = jax.lax.rem(tick, self.stages)
+        keep = lambda ring, x: jax.lax.dynamic_update_index_in_dim(ring, x, now, 0)  # noqa: E731
+        for x, (i, *number) in zip(reversed(given), reversed(self.step.blocks()), strict=True):
+            x, gradient = with_gradient(x, gradient)
+            gradient, of_rest, sides = self.back_through(x, gradient, self.layers[i], i, number)
+            sums[i] = {**sums[i], **{name: sums[i][name] + each for name, each in of_rest.items()}}
+            kept[i] = jax.tree.map(keep, kept[i], sides)
+        state["sides"] = kept
+        then = jax.lax.rem(tick - stage + self.stages, self.stages)
+        if self.weighs:
+            sums = [self.with_weights(*each, then) for each in zip(sums, kept, strict=True)]
+        return gradient, sums
+
+    def with_weights(self, sums, sides, place):
+        factors, of_products = jax.tree.map(lambda ring: jax.lax.dynamic_index_in_dim(ring, place, 0, False), sides)
+        made = {name: jnp.einsum("bsi,bso->io", factors[factor_of(name)], d) for name, d in of_products.items()}
+        return {**sums, **{name: sums[name] + each for name, each in made.items()}}
+
+    def all_ticks(self):
+        """Passes of all stages, and gradients of weights from the tick on which the first stage has some."""
+        filling, count = self.stages - 1, len(self.tokens)
+        first, last = min(count, filling), max(count - filling, 0)
+        self.ticks(0, filling, forward=True, at=-filling)
+        self.ticks(filling, first, forward=True, backward=True, at=0)
+        self.weighs = True
+        self.ticks(2 * filling, last, forward=True, backward=True, at=filling)
+        self.weighs = False
+        self.ticks(filling + count, filling - first, backward=True, at=count)
+        self.weighs = True
+        self.ticks(2 * filling + last, first, backward=True, at=filling + last)
+        self.left(count - 1)
+        return self.made()

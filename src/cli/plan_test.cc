@@ -281,10 +281,10 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   EXPECT_THAT(text("train.toml"), HasSubstr("data_parallel_shard_degree = 8\n"));
   ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "1", "--zero", "1", "--recompute", "full"}).code, 0);
   EXPECT_THAT(text("train.py"), HasSubstr("\"kv_heads\": 8"));
-  const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1", "--schedule", "zb-h1"});
+  const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1", "--schedule", "zb-v"});
   EXPECT_EQ(pipeline.code, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
-  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b or gpipe"));
+  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b, zb-h1 or gpipe"));
   // 1F1B is of one program here, which a schedule that is asked for by name is too.
   for (const char* schedule : {"1f1b", "1f1b-ticks"}) {
     const Ran alternating =
@@ -367,6 +367,7 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {with("precison: bf16"), {"line 4", "'precison'", "precision"}},
       {with("precision: int3"), {"line 4", "'precision' is 'int3'", "bf16, fp8, fp32"}},
       {with("model: Llama-2-7B"), {"line 4", "'model' stands there twice"}},
+      {with("---\nmodel: Llama-2-7B"), {"line 5", "a second document"}},
       {data_of("sequence: 4096, global_batch: 64"), {"line 2", "'sequence'", "seq"}},
       {data_of("seq: 4096, seq: 8192, global_batch: 64"), {"line 2", "'seq' stands there twice"}},
       {data_of("seq: -4096, global_batch: 64"), {"line 2", "'seq' is '-4096'"}},

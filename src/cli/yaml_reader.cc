@@ -14,7 +14,11 @@ namespace opentrn::cli {
 
 YAML::Node YamlReader::load(const std::string& unreadable) const {
   try {
-    return YAML::Load(read_text_file(path_, unreadable, "the path of a job file"));
+    const std::vector<YAML::Node> documents =
+        YAML::LoadAll(read_text_file(path_, unreadable, "the path of a job file"));
+    if (documents.size() > 1)
+      refuse(documents[1].Mark(), "a second document begins here", "a file for each job");
+    return documents.empty() ? YAML::Node() : documents[0];
   } catch (const YAML::Exception& error) {
     refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
   }

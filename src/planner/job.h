@@ -21,7 +21,17 @@ struct Job {
 enum class Recompute : uint8_t { kNone, kSelective, kFull };  // kSelective: attention's inside only
 
 // In which order a pipeline's ranks do their passes (schedule.h). k1F1B with chunks is the interleaved one.
-enum class Schedule : uint8_t { k1F1B, kZbH1, kZbV, kVHalf, kVMin, kDualPipe, kGPipe, k1F1BInTicks };
+enum class Schedule : uint8_t {
+  k1F1B,
+  kZbH1,
+  kZbV,
+  kVHalf,
+  kVMin,
+  kDualPipe,
+  kGPipe,
+  k1F1BInTicks,
+  kZbInTicks
+};
 
 // How a model is cut over ranks. tp * cp * pp * dp ranks; ep ranks of dp * cp share a set of experts.
 struct Layout {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ struct LayerTimes {
   std::optional<TickWaits> ticks;        // the same of a pipeline in ticks
   double tick_s = 0;                     // of it: what a tick takes beside its blocks, both ways
   bool add_gradients = false;  // the backward passes add theirs to those of the micro-batches before
+  // The same where the cores of a rank share its work out otherwise: what takes least is what a program does
+  // (decision 0313).
+  std::vector<std::shared_ptr<const LayerTimes>> other_ways = {};
 };
 
 // A step of a server on one rank: `tokens` new ones of each sequence, `context` positions that the last of

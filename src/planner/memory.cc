@@ -97,6 +97,7 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   if (shares)
     memory.activations += tokens * element * model.hidden / (layout.sp ? layout.tp : 1) *
                           (layout.schedule == Schedule::kGPipe ? 2 * flights : 4);
+  if (layout.schedule == Schedule::kZbInTicks) memory.activations += layout.pp * split_bytes(job, layout);
   if (fsdp && layout.pp > 1) {
     // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
     memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);
@@ -110,6 +111,15 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
 }
 
 }  // namespace
+
+double split_bytes(const Job& job, const Layout& layout) {
+  const Model& model = job.model;
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double tokens = double(layout.micro_batch) * job.seq / layout.cp;
+  const double heads = 2.0 * model.head_dim * (model.heads + model.kv_heads);
+  const double numbers = 4.0 * model.hidden + (heads + (model.gated ? 3.0 : 2.0) * model.ffn) / layout.tp;
+  return blocks_per_stage(model, layout) * tokens * numbers * element;
+}
 
 int places_with_both(const Model& model, const Layout& layout) {
   if (layout.pp == 1 || !shares_ends(layout.schedule) || model.experts == 0) return 0;

@@ -34,6 +34,10 @@ int places_with_both(const Model& model, const Layout& layout);
 // Of these, experts' of a middle stage: ranks of data parallelism that share them hold different ones.
 double expert_parameters_per_rank(const Model& model, const Layout& layout);
 
+// Where weights' gradients have ticks of their own: what the products of a stage's blocks were given, and the
+// gradients of what they gave, of one micro-batch.
+double split_bytes(const Job& job, const Layout& layout);
+
 // Blocks of a stage between the ends, which no stage has more of; and of any one. Where the stages do not
 // divide the blocks but the blocks and two more, the embedding and the output layer stand for one each; else
 // the last stages have one less.

@@ -127,6 +127,13 @@ TEST(Memory, StagesOf1F1BInTicksKeepNoMoreThanIsUnderWay) {
   EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (7 * 8 + 4));
   job.global_batch = 2400;
   EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (7 * 8 + 4));
+  // What weights' gradients are made of on a later tick lies there for as many ticks as there are stages.
+  layout.schedule = Schedule::kZbInTicks;
+  const double split = memory_of(job, machine, stack, layout).activations - 4096 * token * (7 * 8 + 4);
+  const Model& model = job.model;
+  const double numbers = 4.0 * model.hidden + (4.0 * model.hidden + 3.0 * model.ffn) / 8;
+  EXPECT_NEAR(split, 4 * 4096 * 8 * 2 * numbers, 1e-3 * split);
+  layout.schedule = Schedule::k1F1BInTicks;
   layout.vpp = 2;  // as many chunks, of half the blocks
   EXPECT_DOUBLE_EQ(memory_of(job, machine, stack, layout).activations, 4096 * token * (15 * 4 + 4));
 }

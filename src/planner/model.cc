@@ -36,7 +36,8 @@ int64_t Model::expert_capacity(double seq) const {
   return experts > 0 ? static_cast<int64_t>(std::ceil(seq * active_experts / experts)) : 0;
 }
 
-double Model::norm_parameters() const { return (biases ? 4.0 : 2.0) * hidden; }
+bool Model::layer_norms() const { return biases && !gated; }
+double Model::norm_parameters() const { return (layer_norms() ? 4.0 : 2.0) * hidden; }
 double Model::embedding_parameters() const { return (vocabulary + positions) * hidden; }
 double Model::class_parameters() const { return classes * (hidden + 1.0); }
 double Model::output_parameters() const { return tied ? 0 : vocabulary * hidden; }

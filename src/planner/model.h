@@ -19,7 +19,7 @@ struct Model {
   bool gated = false;    // three matrices in an MLP, not two
   bool tied = false;     // the output layer is the embedding
   bool causal = true;    // a decoder; false: an encoder
-  bool biases = false;   // of the linear layers and norms
+  bool biases = false;   // of the linear layers, and of norms that have a mean
   bool dropout = false;  // its masks are kept for the backward pass
   double vocabulary = 0;
   int positions = 0;      // rows of a learned position embedding; 0: none
@@ -64,10 +64,12 @@ struct Model {
   double dense_mlp_parameters() const;     // of one block
   double expert_parameters() const;        // of one expert
   double expert_block_parameters() const;  // of one block's experts, shared ones and router
-  double norm_parameters() const;          // of one block
-  double embedding_parameters() const;     // the table, and learned positions
-  double class_parameters() const;         // that say of an image what it is; met by one token
-  double output_parameters() const;        // 0 where the output layer is the embedding
+  // Norms have a mean and a bias; where MLPs have gates (gpt-oss), products alone have biases.
+  bool layer_norms() const;
+  double norm_parameters() const;       // of one block
+  double embedding_parameters() const;  // the table, and learned positions
+  double class_parameters() const;      // that say of an image what it is; met by one token
+  double output_parameters() const;     // 0 where the output layer is the embedding
   double parameters() const;
   double active_parameters() const;  // that one token meets, embeddings included once
 

@@ -61,6 +61,8 @@ double bubble_s(const Pipeline& pipeline) {
     case Schedule::kGPipe:
     case Schedule::k1F1BInTicks:
       return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s) / pipeline.chunks;
+    case Schedule::kZbInTicks:
+      return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s - pipeline.weight_s);
     default: return v_bubble_s(pipeline);
   }
 }
@@ -92,7 +94,7 @@ double in_flight(Schedule schedule, int stages, int chunks, int64_t micro_batche
   // Ticks without a micro-batch keep theirs too.
   const double ticks = double(micro_batches) * chunks + stages - 1;
   if (schedule == Schedule::kGPipe) return ticks;
-  if (schedule == Schedule::k1F1BInTicks) return std::min(ticks, 2.0 * stages * chunks - 1) / chunks;
+  if (goes_both_ways(schedule)) return std::min(ticks, 2.0 * stages * chunks - 1) / chunks;
   double depth = stages;
   if (schedule == Schedule::kDualPipe) depth = stages + 1;
   if (chunks > 1) depth = stages * (1 + double(stages - 1) / (double(stages) * chunks));

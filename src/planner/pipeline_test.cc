@@ -120,10 +120,44 @@ TEST(Pipeline, Alternating1F1BInTicksIsItsScheduleExactlyWhereStagesAreEqual) {
         }
 }
 
+// Tick by tick: all stages wait for who has a pass, whether it has a micro-batch or not; gradients of weights
+// are on ticks on which all stages have some.
+TEST(Pipeline, ZeroBubbleInTicksHasWeightsOnFullTicksAlone) {
+  const StageTime time = kTimes[0];
+  for (const int stages : {2, 3, 8})
+    for (const int64_t micro_batches : {1, 2, 7, 24}) {
+      double all = 0;
+      for (int64_t tick = 0; tick < micro_batches + 2 * stages - 2; ++tick) {
+        const auto is_one = [&](int64_t micro) { return micro >= 0 && micro < micro_batches; };
+        bool forward = false, backward = false;
+        int weights = 0;
+        for (int stage = 0; stage < stages; ++stage) {
+          forward |= is_one(tick - stage);
+          backward |= is_one(tick - 2 * stages + 2 + stage);
+          weights += is_one(tick - 2 * stages + 2);
+        }
+        ASSERT_TRUE(weights == 0 || weights == stages);
+        all +=
+            forward * time.forward + backward * (time.backward - time.weight) + (weights > 0) * time.weight;
+      }
+      Pipeline pipeline = closed_form(std::vector<StageTime>(stages, time), 1, micro_batches);
+      pipeline.schedule = Schedule::kZbInTicks;
+      pipeline.forward_s = time.forward;
+      pipeline.backward_s = time.backward;
+      pipeline.weight_s = time.weight;
+      EXPECT_NEAR(pipeline_s(pipeline).total_s(), all, 1e-9);
+      // Whose stages do not wait for each other's ticks are no later.
+      const std::vector<StageTime> equal(stages, time);
+      EXPECT_LE(run_pipeline(Schedule::kZbInTicks, equal, 1, micro_batches, 0).end_s, all + 1e-9);
+      EXPECT_EQ(in_flight(Schedule::kZbInTicks, stages, 1, micro_batches),
+                in_flight(Schedule::k1F1BInTicks, stages, 1, micro_batches));
+    }
+}
+
 TEST(Pipeline, EverySchedulePassesEveryMicroBatchOnce) {
   for (const Schedule schedule :
        {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf, Schedule::kVMin,
-        Schedule::kDualPipe, Schedule::kGPipe, Schedule::k1F1BInTicks}) {
+        Schedule::kDualPipe, Schedule::kGPipe, Schedule::k1F1BInTicks, Schedule::kZbInTicks}) {
     const int stages = 6;
     const int64_t micro_batches = 18;
     const Order order = order_of(schedule, stages, 1, micro_batches);

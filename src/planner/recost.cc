@@ -24,10 +24,16 @@ Recost recost(const Job& job, const Machine& machine, const Stack& stack, size_t
       continue;
     }
     const double curves_s = plan.step_s;
-    plan = evaluate(job, machine, stack, plan.layout, &*layers);
+    const Layout layout = plan.layout;
+    plan = evaluate(job, machine, stack, layout, &*layers);
+    plan.layer_times = std::make_shared<const LayerTimes>(*layers);
+    for (const auto& way : layers->other_ways) {
+      Estimate other = evaluate(job, machine, stack, layout, way.get());
+      other.layer_times = way;
+      if (other.step_s < plan.step_s) plan = std::move(other);
+    }
     plan.curves_s = curves_s;
     plan.layers = source.name();
-    plan.layer_times = std::make_shared<const LayerTimes>(*layers);
     ++out.plans;
     out.moved += has_moved(plan) ? 1 : 0;
   }

@@ -14,9 +14,11 @@ bool is_v_shaped(Schedule schedule) {
   return schedule == Schedule::kZbV || schedule == Schedule::kVHalf || schedule == Schedule::kVMin;
 }
 
-bool shares_ends(Schedule schedule) {
-  return schedule == Schedule::kGPipe || schedule == Schedule::k1F1BInTicks;
+bool goes_both_ways(Schedule schedule) {
+  return schedule == Schedule::k1F1BInTicks || schedule == Schedule::kZbInTicks;
 }
+
+bool shares_ends(Schedule schedule) { return schedule == Schedule::kGPipe || goes_both_ways(schedule); }
 
 namespace {
 
@@ -62,6 +64,28 @@ Order one_forward_one_backward(int stages, int chunks, int64_t micro_batches, bo
       passes.push_back(pass(i - warm, true));
     }
     for (int64_t i = all - warm; i < all; ++i) passes.push_back(pass(i, true));
+  }
+  return order;
+}
+
+// 1F1B in ticks whose weights' gradients come `stage` ticks after the others of a micro-batch.
+Order zero_bubble_in_ticks(int stages, int64_t micro_batches) {
+  Order order = one_forward_one_backward(stages, 1, micro_batches, true);
+  for (int stage = 0; stage < stages; ++stage) {
+    std::vector<Pass> passes;
+    int64_t ticks = 0;  // that go back
+    const auto add_weights = [&] {
+      if (const int64_t micro = ticks++ - stage; micro >= 0 && micro < micro_batches)
+        passes.push_back({PassKind::kWeight, 0, stage, micro});
+    };
+    for (Pass pass : order.ranks[static_cast<size_t>(stage)]) {
+      const bool is_back = pass.kind == PassKind::kBackward;
+      if (is_back) pass.kind = PassKind::kInput;
+      passes.push_back(pass);
+      if (is_back) add_weights();
+    }
+    for (int i = 0; i < stage; ++i) add_weights();
+    order.ranks[static_cast<size_t>(stage)] = std::move(passes);
   }
   return order;
 }
@@ -287,9 +311,7 @@ std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t 
   if (schedule == Schedule::kDualPipe && (stages % 2 != 0 || micro_batches % 2 != 0))
     return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule),
                        stages, micro_batches);
-  const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages
-                        : schedule == Schedule::kGPipe  ? 1
-                                                        : stages;
+  const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages : shares_ends(schedule) ? 1 : stages;
   if (micro_batches < least)
     return fmt::format("{} needs {} micro-batches, and there are {}", to_string(schedule), least,
                        micro_batches);
@@ -301,6 +323,7 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
   OPENTRN_CHECK(why.empty(), "{}", why);
   if (is_v_shaped(schedule)) return VShape(schedule, stages, micro_batches).order();
   if (schedule == Schedule::kZbH1) return zero_bubble_h1(stages, micro_batches);
+  if (schedule == Schedule::kZbInTicks) return zero_bubble_in_ticks(stages, micro_batches);
   if (schedule == Schedule::kDualPipe) return DualPipe(stages, micro_batches).order();
   if (schedule == Schedule::kGPipe) return all_forward_all_backward(stages, micro_batches);
   return one_forward_one_backward(stages, chunks, micro_batches, schedule == Schedule::k1F1BInTicks);
@@ -309,10 +332,15 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
 namespace {
 
 constexpr std::tuple<Schedule, std::string_view, std::string_view> kNames[] = {
-    {Schedule::k1F1B, "1f1b", "1F1B"},    {Schedule::kZbH1, "zb-h1", "ZB-H1"},
-    {Schedule::kZbV, "zb-v", "ZB-V"},     {Schedule::kVHalf, "v-half", "V-Half"},
-    {Schedule::kVMin, "v-min", "V-Min"},  {Schedule::kDualPipe, "dualpipe", "DualPipe"},
-    {Schedule::kGPipe, "gpipe", "GPipe"}, {Schedule::k1F1BInTicks, "1f1b-ticks", "1F1B in ticks"}};
+    {Schedule::k1F1B, "1f1b", "1F1B"},
+    {Schedule::kZbH1, "zb-h1", "ZB-H1"},
+    {Schedule::kZbV, "zb-v", "ZB-V"},
+    {Schedule::kVHalf, "v-half", "V-Half"},
+    {Schedule::kVMin, "v-min", "V-Min"},
+    {Schedule::kDualPipe, "dualpipe", "DualPipe"},
+    {Schedule::kGPipe, "gpipe", "GPipe"},
+    {Schedule::k1F1BInTicks, "1f1b-ticks", "1F1B in ticks"},
+    {Schedule::kZbInTicks, "zb-ticks", "ZB in ticks"}};
 
 }  // namespace
 

@@ -10,7 +10,9 @@
 // pass, as GPipe has it, and each stage has a part of the embedding and of the output layer
 // (arXiv:2411.05288), as all stages do the same. 1F1B's ticks have a pass forward and one back, but for those
 // before the first loss and behind the last one; a stage has twice as many micro-batches under way as 1F1B's,
-// less one, since a gradient comes back as slowly as tokens go.
+// less one, since a gradient comes back as slowly as tokens go. Its zero-bubble form has the weights'
+// gradients of a micro-batch on the tick on which the first stage has its other gradients: on all stages at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +57,11 @@ std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t 
 bool is_v_shaped(Schedule schedule);
 // Whether stages go through a step in ticks: all have a part of the model's ends, and the same work.
 bool shares_ends(Schedule schedule);
+// Of those, whether a tick has a pass forward and one back.
+bool goes_both_ways(Schedule schedule);
 std::string_view to_string(Schedule schedule);  // "ZB-H1"
-// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe", "1f1b-ticks"; nullopt for another.
+// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe", "1f1b-ticks", "zb-ticks"; nullopt for
+// another.
 std::optional<Schedule> schedule_named(std::string_view name);
 std::vector<std::string> schedule_names();
 

@@ -218,7 +218,8 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
                          machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  const bool waits = layout.schedule == Schedule::k1F1B || shares_ends(layout.schedule);
+  const bool waits = layout.schedule == Schedule::k1F1B ||
+                     (shares_ends(layout.schedule) && layout.schedule != Schedule::kZbInTicks);
   return 0.999 * compute * (1 + (waits ? double(layout.pp - 1) / (m * layout.vpp) : 0));
 }
 

@@ -413,7 +413,11 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double per_batch = stage.all(), blocks = blocks_per_stage(job.model, layout);
   const End end = slowest_end(job.model, layout, per_batch, first, last, waits);
   const bool in_ticks = layout.pp > 1 && shares_ends(layout.schedule);
-  const double beside_blocks = in_ticks && layers != nullptr ? layers->tick_s * layout.vpp : 0;
+  // What weights' gradients are made of on a later tick is kept until then.
+  const double kept_s = layout.schedule == Schedule::kZbInTicks
+                            ? 2 * split_bytes(job, layout) / machine.rates.memory_bytes_s
+                            : 0;
+  const double beside_blocks = in_ticks && layers != nullptr ? layers->tick_s * layout.vpp + kept_s : 0;
   const double slowest = end.share * per_batch + end.more + beside_blocks;
   const double sent = sent_bytes(job, stack, layout);
   // Stages that share the embedding have their tokens from all of them on each tick.
@@ -479,7 +483,8 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
         (layout.pp - 1) * ((stage.forward + stage.backward + stage.recompute + beside_blocks) / chunks +
                            ticks.tick_s - ticks.sends_s);
     // 1F1B looks tokens up on ticks of their own, and once before all ticks, until there are losses.
-    if (layout.schedule == Schedule::k1F1BInTicks)
+    if (layout.schedule == Schedule::kZbInTicks) out.time.bubble -= (layout.pp - 1) * stage.weights;
+    if (goes_both_ways(layout.schedule))
       out.time.bubble += layout.pp * (ticks.ends_s + layers->embedding_s.value_or(0));
   }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();

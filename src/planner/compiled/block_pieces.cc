@@ -65,6 +65,7 @@ Share share_of(const Model& model, const BlockSizes& sizes) {
   share.kv_heads = are_shared ? met_heads(model, ranks) : rank.kv_heads;
   share.queries = part_of(rank.queries, sizes.cores);
   share.key_values = part_of(rank.key_values, sizes.cores);
+  share.mixed = part_of(rank.mixed, sizes.cores);
   return share;
 }
 
@@ -78,8 +79,10 @@ std::vector<WeightSize> attention_weights(const Model& model, const BlockSizes& 
   const Share share = share_of(model, sizes);
   const int64_t hidden = model.hidden;
   if (!model.latent()) {
-    const int64_t shared = kept_key_columns(model, sizes);
-    return {{share.mixed, hidden, true}, {hidden, share.queries}, {hidden, shared}, {hidden, shared}};
+    // Cores with rows have gradients of half of what projections read, of all columns.
+    const int64_t parts = sizes.by_rows ? sizes.cores : 1, rows = part_of(hidden, parts);
+    const int64_t shared = parts * kept_key_columns(model, sizes), queries = parts * share.queries;
+    return {{share.mixed, hidden, true}, {rows, queries}, {rows, shared}, {rows, shared}};
   }
   std::vector<WeightSize> weights{{share.mixed, hidden, true},
                                   {model.kv_rank, share.key_values},
@@ -210,7 +213,7 @@ Piece mlp_of(const Model& model, Precision precision, int64_t rows, int64_t inne
 
 Piece norms_of(const Model& model, Precision precision, int64_t rows) {
   Piece piece = base_of(model, precision, Part::kNorms, rows);
-  piece.root_mean_square = !model.biases;
+  piece.root_mean_square = !model.layer_norms();
   piece.biased = model.biases;
   return piece;
 }
@@ -336,6 +339,7 @@ void set_updates_of_attention(Piece& piece, const Model& model, const BlockSizes
   to.queries = share.queries;
   to.key_values = share.key_values;
   to.ranks = sizes.update_ranks;
+  to.halves = sizes.by_rows && !model.latent();
   if (!model.latent()) return;
   to.query_rank = model.query_rank;
   to.kv_rank = model.kv_rank;
@@ -354,13 +358,14 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   combine.chosen = model.active_experts;
   combine.capacity = model.expert_capacity(double(sizes.queries));
   combine.halves = sizes.cores > 1;
+  combine.biased = model.biases;
   if (!combine.halves) combine.shared = part_of(model.shared_ffn, sizes.parts);
   combine.gated = combine.shared > 0 && model.gated;
   // Sequences are cut over the cores, or else tokens of each.
   if (combine.halves && sizes.micro_batch % sizes.cores != 0) combine.context = sizes.cores;
   Piece route = combine;
   route.part = Part::kRoute;
-  route.root_mean_square = !model.biases;
+  route.root_mean_square = !model.layer_norms();
   route.normed = sizes.norms_own_rows();
   route.chunks = sizes.chunks;
   Piece experts = base_of(model, precision, Part::kExperts, 0);
@@ -368,6 +373,7 @@ ExpertPieces expert_pieces(const Model& model, Precision precision, const BlockS
   experts.rows = sizes.ep * sizes.rows / sizes.queries * combine.capacity;
   experts.inner = part_of(model.expert_ffn, sizes.parts);
   experts.gated = model.gated;
+  experts.biased = model.biases;
   experts.chunks = sizes.chunks;
   if (sizes.updates) set_updates_of_experts(route, model, sizes);
   if (sizes.updates && !sizes.norms_alone()) set_updates_of_attention(combine, model, sizes);
@@ -519,7 +525,11 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
     Piece piece = of_streams(model, precision, sizes, Part::kJointAttention);
     piece.heads = piece.kv_heads = share_of(model, sizes).heads;
     piece.features = model.head_dim;
-    piece.normed = sizes.norms_all_rows();
+    piece.normed = !sizes.norms_alone();
+    if (sizes.by_rows && sizes.has_own_sequences()) {
+      piece.rows = part_of(sizes.rows, sizes.cores);
+      piece.halves = true;
+    }
     return {piece};
   }
   const Share share = share_of(model, sizes);
@@ -561,7 +571,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);
   piece.part = Part::kMlpHalf;
   piece.chunks = sizes.chunks;
-  piece.root_mean_square = !model.biases;
+  piece.root_mean_square = !model.layer_norms();
   piece.biased = model.biases;
   piece.normed = sizes.norms_all_rows();
   if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
@@ -577,7 +587,7 @@ Piece norm_of(const Model& model, Precision precision, const BlockSizes& sizes) 
       piece.selects = true;  // halves of both streams
     return piece;
   }
-  Piece piece = norms_of(model, precision, sizes.normed_rows);
+  Piece piece = norms_of(model, precision, sizes.norm_rows());
   piece.part = Part::kNorm;
   return piece;
 }

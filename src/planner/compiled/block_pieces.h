@@ -1,6 +1,7 @@
 // The pieces that a block is compiled in, at the sizes of one core's share.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct BlockSizes {
   int64_t stages = 1;  // that share the model's ends, and go through a step in ticks
   int64_t chunks = 0;  // of a stage, above 1
   int64_t cores = 1;   // of a rank
+  // Each of the two cores has sequences of its own and all of the rank's weights: sizes are as those of a
+  // rank of one core.
+  bool own_sequences = false;
   // The cores of a rank do not divide its heads: each has half of the sequences, or else of the queries, and
   // all heads (decision 0216).
   bool by_rows = false;
@@ -62,6 +66,19 @@ struct BlockSizes {
   bool halves_tokens() const { return by_rows || compresses; }
   // Of cores with rows: whole sequences.
   bool has_own_sequences() const { return micro_batch % cores == 0; }
+  // Tokens of norms that stand alone: two cores share out a micro-batch, or else the tokens of a sequence
+  // that a rank has, where their number is even; of others both compute all.
+  int64_t norm_rows() const {
+    const int64_t of_rank = normed_rows > 0 ? rows / part_of_rows() : 0;
+    const bool is_even = micro_batch % 2 == 0 || of_rank / micro_batch % 2 == 0;
+    return cores == 1 || is_even ? normed_rows : of_rank;
+  }
+  // Ranks of sequence parallelism.
+  int64_t part_of_rows() const {
+    return std::max<int64_t>(1, rows / std::max<int64_t>(1, normed_rows * cores));
+  }
+  // What ranks exchange is of all cores' rows.
+  double cores_with_rows() const { return own_sequences ? 2 : 1; }
 };
 
 Share share_of(const Model& model, const BlockSizes& sizes);

@@ -9,6 +9,7 @@
 #include "planner/compiled/waiting_steps.h"
 #include "planner/compiled/weight_waits.h"
 #include "planner/links.h"
+#include "planner/schedule.h"
 
 namespace opentrn::planner::compiled {
 namespace {
@@ -46,9 +47,10 @@ class MicroBatch {
         stages_{passes.stages, int64_t{layout.tp} * layout.cp * layout.dp},
         ends_{layout.tp * passes.stages, 1},
         context_{passes.context, layout.tp},
-        inside_(InsideRank::of(machine)),
+        inside_(passes.own_sequences ? InsideRank() : InsideRank::of(machine)),
         steps_(machine, times),
-        weights_(passes, layout, steps_, sums) {}
+        weights_(passes, layout, steps_, sums,
+                 passes.own_sequences ? InsideRank::of(machine) : InsideRank()) {}
 
   // Of a pipeline in ticks: what a stage does on one, and for a loss. `sends`: whether to the next stage.
   double forward_tick_s(bool sends) {
@@ -727,7 +729,7 @@ TickWaits alternating_waits(const MicroBatchPasses& passes, const Machine& machi
 
 TickWaits tick_waits(const MicroBatchPasses& passes, const Machine& machine, const Layout& layout,
                      CollectiveTimes& times) {
-  if (layout.schedule == Schedule::k1F1BInTicks) return alternating_waits(passes, machine, layout, times);
+  if (goes_both_ways(layout.schedule)) return alternating_waits(passes, machine, layout, times);
   const auto fresh = [&](const MicroBatchPasses& of) {
     return MicroBatch(of, machine, layout, times, false);
   };

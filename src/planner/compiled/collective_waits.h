@@ -118,7 +118,9 @@ struct MicroBatchPasses {
   // Where cores of a rank add up one table's gradients otherwise than they look rows up: behind
   // `embedding_backward`.
   PieceTime table_sum;
-  PieceTime optimizer;   // behind the backward pass, where there is one micro-batch; else nothing
+  PieceTime optimizer;  // behind the backward pass, where there is one micro-batch; else nothing
+  // Each core of a rank has sequences of its own: cores meet for gradients of weights alone.
+  bool own_sequences = false;
   bool by_rows = false;  // the cores of a rank have rows in attention, and add up nothing behind it
   // ... or of what latent attention compresses, and heads behind it, whose queries may be made of tokens.
   bool compresses = false, reads_tokens = false;

@@ -133,7 +133,7 @@ StreamPasses stream_passes(PieceTimes& times, const Model& model, Precision prec
   made.last = {time_of(times, pieces.last_modulation, false, false),
                time_of(times, pieces.last_modulation, true, sizes.adds)};
   const double element = precision == Precision::kFp32 ? 4 : 2;
-  made.time_bytes = double(sizes.micro_batch) * model.hidden * element;
+  made.time_bytes = sizes.cores_with_rows() * double(sizes.micro_batch) * model.hidden * element;
   made.made_bytes = 12 * layers * made.time_bytes;
   return made;
 }
@@ -164,7 +164,8 @@ double output_s(PieceTimes& times, const Model& model, Precision precision, cons
     piece.part = part;
     piece.turned = model.tied && part != Part::kShares;
     piece.backward = part == Part::kLogitsBackward;
-    piece.normed = piece.backward && loss_is_normed(model, sizes);
+    piece.normed = part != Part::kShares && loss_is_normed(model, sizes);
+    piece.halves = part != Part::kShares && sizes.cores == 2;
     piece.keys = piece.backward ? loss_keys(model, sizes) : 0;
     piece.adds = piece.backward && sizes.adds;
     seconds += rows_of(times, piece).seconds;
@@ -266,7 +267,7 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   Piece test;
   test.part = Part::kLoopTest;
   const double test_s = times.seconds(test);
-  if (layout.schedule == Schedule::k1F1BInTicks) {
+  if (goes_both_ways(layout.schedule)) {
     // A tick forward and one back are one where there is a loss.
     out.tick_s = 2 * test_s + moved(Part::kKeep, 1, false, true) + 2 * moved(Part::kFetch, 1, true, false);
     out.output_s += moved(Part::kFetch, 1, true, false) - test_s;
@@ -298,7 +299,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   const Model& model = job.model;
   const Share share = share_of(model, sizes);
   const double element = job.precision == Precision::kFp32 ? 4 : 2, h = model.hidden;
-  const double cores = machine.cores_per_rank;
+  const double cores = machine.cores_per_rank, with_rows = sizes.cores_with_rows();
   const auto bytes = [&](double columns) { return h * columns * cores * element; };
   const double inner = bytes(double(share.ffn));
   std::vector<WeightTensor> attention;
@@ -332,7 +333,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
       const int64_t heads = sizes.by_rows ? share.heads : share.kv_heads * sizes.context;
       const int64_t features =
           model.latent() ? model.nope_dim + model.rope_dim + model.value_dim : 2 * model.head_dim;
-      made.key_bytes = double(heads * sizes.rows * features) * element;
+      made.key_bytes = with_rows * double(heads * sizes.rows * features) * element;
       if (sizes.by_rows && sizes.context > 1) {
         made.key_bytes *= double(share.kv_heads * sizes.context) / double(heads);
         if (sizes.has_own_sequences())
@@ -365,6 +366,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.layers = blocks_per_stage(model, layout) / layout.vpp;
   step.stages = sizes.stages;
   step.context = sizes.context;
+  step.own_sequences = sizes.own_sequences;
   step.by_rows = sizes.by_rows;
   step.compresses = sizes.compresses;
   step.reads_tokens = sizes.compresses && model.query_rank == 0;
@@ -413,10 +415,10 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   }
   if (model.streams > 1) {
     step.streams = stream_passes(times, model, job.precision, sizes);
-    step.norm = step.attention.norm;
+    step.norm = step.mlp.norm;
     step.logits_backward =
         time_of(times, stream_pieces(model, job.precision, sizes).velocity, true, sizes.adds);
-    step.activation_bytes = double(sizes.rows) * h * element;
+    step.activation_bytes = with_rows * double(sizes.rows) * h * element;
     step.embedding_bytes = bytes((model.patch_features + model.text_features) / double(sizes.parts));
     step.output_bytes = bytes(model.patch_features / double(sizes.parts));
     step.modulation_bytes = bytes(12 * h / double(sizes.parts));
@@ -428,12 +430,15 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   Piece output = output_of(model, job.precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
   output.part = Part::kLogits;
   output.turned = model.tied;
+  output.normed = loss_is_normed(model, sizes);
+  output.halves = sizes.cores == 2;
   step.logits = rows_of(times, output);
   output.part = Part::kShares;
-  output.turned = false;
+  output.turned = output.normed = output.halves = false;
   step.shares = rows_of(times, output);
   output.part = Part::kLogitsBackward;
   output.turned = model.tied;
+  output.halves = sizes.cores == 2;
   output.backward = true;
   output.normed = loss_is_normed(model, sizes);
   output.keys = loss_keys(model, sizes);
@@ -447,9 +452,9 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   step.embedding_bytes = bytes((model.of_images() ? model.patch_features : model.vocabulary) / of_ends);
   step.position_bytes = bytes(model.positions / double(sizes.parts * sizes.stages));
   step.output_bytes = model.tied ? 0 : bytes(model.labels() / of_ends);
-  step.activation_bytes = double(sizes.rows) * h * element;
-  step.token_bytes = double(loss_rows(model, sizes)) * sizeof(float);
-  if (model.of_images()) step.class_bytes = double(loss_rows(model, sizes)) * h * element;
+  step.activation_bytes = with_rows * double(sizes.rows) * h * element;
+  step.token_bytes = with_rows * double(loss_rows(model, sizes)) * sizeof(float);
+  if (model.of_images()) step.class_bytes = with_rows * double(loss_rows(model, sizes)) * h * element;
   step.recompute = sizes.again;
   step.updates = sizes.updates;
   const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
@@ -500,18 +505,40 @@ Model with_mlp_beside(Model model) {
 
 }  // namespace
 
-std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& asked,
+std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& machine, const Layout& layout,
                                                  std::string& why) {
+  auto made = layers_of(job, machine, layout, Cores::kRowsOfNorms, why);
+  if (machine.cores_per_rank != 2 || job.model.experts > 0) return made;
+  const auto add = [&](Cores cores) {
+    std::string ignored;
+    auto other = layers_of(job, machine, layout, cores, ignored);
+    if (!other) return;
+    if (made)
+      made->other_ways.push_back(std::make_shared<const LayerTimes>(std::move(*other)));
+    else
+      made = std::move(other);
+  };
+  if (layout.micro_batch % 2 == 0) add(Cores::kOwnSequences);
+  if (!layout.sp && !job.model.latent() && job.model.streams == 1) add(Cores::kWholeNorms);
+  return made;
+}
+
+std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machine& of_ranks,
+                                                    const Layout& asked, Cores cores, std::string& why) {
   const Model& model = job.model;
+  const bool own_sequences = cores == Cores::kOwnSequences;
+  Machine machine = of_ranks;  // as pieces have it
+  if (own_sequences) machine.cores_per_rank = 1;
   // Of one rank of data parallelism ZeRO leaves all whole.
   Layout layout = asked;
   if (layout.dp * layout.cp == 1) layout.zero = 0;
   why = not_compiled_because(model, job.precision, machine);
   const int64_t parts = int64_t{layout.tp} * machine.cores_per_rank;
   BlockSizes sizes;
-  sizes.rows = static_cast<int64_t>(layout.micro_batch * job.seq / layout.cp);
+  sizes.own_sequences = own_sequences;
+  sizes.micro_batch = own_sequences ? layout.micro_batch / 2 : layout.micro_batch;
+  sizes.rows = static_cast<int64_t>(double(sizes.micro_batch) * job.seq / layout.cp);
   sizes.normed_rows = part_of(sizes.rows, machine.cores_per_rank * (layout.sp ? layout.tp : 1));
-  sizes.micro_batch = layout.micro_batch;
   sizes.queries = static_cast<int64_t>(job.seq) / layout.cp;
   sizes.keys = static_cast<int64_t>(job.seq);
   sizes.causal = model.causal && layout.cp == 1;
@@ -528,6 +555,7 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   sizes.ep = layout.ep;
   sizes.context = layout.cp;
   sizes.again = layout.recompute == Recompute::kFull;
+  if (cores == Cores::kWholeNorms && !sizes.by_rows) sizes.normed_rows = sizes.rows;
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
@@ -589,9 +617,9 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
       if (both > 0) like.model.dense_layers = 0;
       const MicroBatchPasses passes = passes_of(times, like, machine, layout, sizes, embedding, out);
       if (in_ticks)
-        out.ticks = tick_waits(passes, machine, layout, collectives_);
+        out.ticks = tick_waits(passes, of_ranks, layout, collectives_);
       else
-        out.waits = collective_waits(passes, machine, layout, collectives_);
+        out.waits = collective_waits(passes, of_ranks, layout, collectives_);
     }
     return out;
   } catch (const Fault& fault) {

@@ -37,6 +37,11 @@ class CompiledLayers final : public LayerSource {
 
  private:
   PieceTimes& times_of(const Machine& machine);
+  // How the two cores of a rank share its work out: heads and columns, and the rows of norms; or both have
+  // all rows of norms; or each has sequences of its own.
+  enum class Cores : uint8_t { kRowsOfNorms, kWholeNorms, kOwnSequences };
+  std::optional<LayerTimes> layers_of(const Job& job, const Machine& machine, const Layout& layout,
+                                      Cores cores, std::string& why);
 
   std::optional<std::filesystem::path> folder_;
   std::map<Generation, std::unique_ptr<PieceTimes>> times_;

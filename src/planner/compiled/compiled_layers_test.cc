@@ -220,6 +220,59 @@ TEST(PieceGraph, CoresHaveRowsOfWhatRanksShare) {
   }
 }
 
+// Three heads of two streams on a rank of two cores: each has sequences of its own, and gradients of half of
+// what weights read, of both cores' sequences.
+TEST(PieceGraph, CoresHaveSequencesOfTwoStreams) {
+  Model model = small_model();
+  model.causal = false;
+  model.streams = 2;
+  model.text_tokens = 33;
+  model.heads = model.kv_heads = 3;
+  const BlockSizes sizes{.rows = 4 * 97,
+                         .normed_rows = 2 * 97,
+                         .micro_batch = 4,
+                         .queries = 97,
+                         .keys = 97,
+                         .parts = 2,
+                         .cores = 2,
+                         .by_rows = true};
+  ASSERT_TRUE(is_whole(model, Precision::kBf16, sizes));
+  Piece piece = attention_half(model, Precision::kBf16, sizes).front();
+  EXPECT_EQ(piece.rows, 2 * 97);
+  EXPECT_EQ(piece.heads, 3);
+  EXPECT_TRUE(piece.halves && piece.normed);
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const bool backward : {false, true}) {
+    piece.backward = piece.adds = backward;
+    graph::verify(graph_of(piece));
+    EXPECT_GT(times.seconds(piece), 0);
+  }
+}
+
+// Of projections, which cores with rows all read, a core updates half of the rows; of the output layer half
+// too.
+TEST(PieceGraph, CoresWithRowsUpdateHalvesOfWhatProjectionsRead) {
+  Model model = small_model();
+  model.heads = model.kv_heads = 3;
+  model.head_dim = 64;
+  const BlockSizes sizes{.rows = 256,
+                         .normed_rows = 128,
+                         .micro_batch = 2,
+                         .queries = 128,
+                         .keys = 128,
+                         .parts = 2,
+                         .cores = 2,
+                         .by_rows = true};
+  const std::vector<WeightSize> weights = attention_weights(model, sizes);
+  ASSERT_EQ(weights.size(), 4u);
+  EXPECT_EQ(weights[0].rows, 96);
+  EXPECT_EQ(weights[0].columns, model.hidden);
+  for (size_t i = 1; i < weights.size(); ++i) {
+    EXPECT_EQ(weights[i].rows, model.hidden / 2);
+    EXPECT_EQ(weights[i].columns, 192);
+  }
+}
+
 // Two streams on a rank of two cores: norms stand alone, of a sequence on each core, or of half of the tokens
 // of each stream where it has an even number.
 TEST(PieceGraph, NormsOfTwoStreamsStandAloneOnTwoCores) {
@@ -684,6 +737,28 @@ TEST(CompiledLayers, LatentAttentionAndTwoStreamsAreCompiled) {
   // The same rows through two sets of weights, in smaller products.
   EXPECT_GT(streams->block.forward, 0.8 * plain->block.forward);
   EXPECT_LT(streams->block.forward, 3 * plain->block.forward);
+}
+
+// With two sequences the cores of a rank may have one each: more products a core, and no meetings but for
+// gradients.
+TEST(CompiledLayers, CoresMayHaveSequencesOfTheirOwn) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn2.3xlarge", 1, 2);
+  const Job job{.model = small_model(), .seq = 128, .global_batch = 16};
+  std::string why;
+  const auto one = source.layers(job, machine, {.tp = 2, .dp = 2, .micro_batch = 1}, why);
+  const auto two = source.layers(job, machine, {.tp = 2, .dp = 2, .micro_batch = 2}, why);
+  ASSERT_TRUE(one && two) << why;
+  // Or both compute all rows of norms.
+  ASSERT_EQ(one->other_ways.size(), 1u);
+  ASSERT_EQ(two->other_ways.size(), 2u);
+  EXPECT_GT(two->other_ways[1]->block.forward, 0.7 * two->block.forward);
+  const LayerTimes& own = *two->other_ways[0];
+  EXPECT_TRUE(own.other_ways.empty());
+  EXPECT_GT(own.block.forward, 0.7 * two->block.forward);
+  EXPECT_LT(own.waits->activations_s, two->waits->activations_s);
+  // Both cores update all of the rank's weights.
+  EXPECT_GT(*own.optimizer_s_of_parameter, *two->optimizer_s_of_parameter);
 }
 
 // A layer with a window is cut at its attention, which small layers of short sequences pay more for than they

@@ -30,8 +30,8 @@ class EndsSheet : PieceWords {
   // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
   // row, for the sum of its powers, and for its label's.
   void logits() {
-    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
-    give(x);
+    ValueId x = argument({piece_.rows, piece_.hidden});
+    if (piece_.normed) give(x = normed(x));
     const ValueId made = wide(narrow(piece_.turned ? product_turned(x, table()) : product(x, table())));
     give(made);
     give(builder_.reduce(OpKind::maximum_, made, {1}));
@@ -73,10 +73,18 @@ class EndsSheet : PieceWords {
 
   ValueId label_mask(ValueId like) {
     const Dims dims = builder_.type(like).dims_vector();
-    const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
-                                        {Type::tensor(kIndex, dims)});
-    return builder_.compare(graph::ComparisonDirection::kEq, column,
+    return builder_.compare(graph::ComparisonDirection::kEq, numbers(dims),
                             builder_.broadcast_in_dim(argument({piece_.rows}, kIndex), dims, {0}));
+  }
+  // Of a vocabulary. A core of two counts them from where its part begins.
+  ValueId numbers(const Dims& dims) {
+    const auto counted = [&](Dims of, int64_t dimension) {
+      return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}},
+                          {Type::tensor(kIndex, std::move(of))});
+    };
+    if (!piece_.halves) return counted(dims, 1);
+    const ValueId first = builder_.broadcast_in_dim(argument({}, kIndex), {dims[1]}, {});
+    return builder_.broadcast_in_dim(plus(counted({dims[1]}, 0), first), dims, {1});
   }
 
   void output_forward() {

@@ -73,15 +73,15 @@ class ExpertSheet : PieceWords {
     made.token = given(
         builder_.convert(builder_.reshape(builder_.slice(table, {0, 0}, {places(), 1}), {places()}), kIndex));
     made.tokens = given(builder_.reshape(rows_of(in, made.token), each(piece_.hidden)));
-    made.up = given(narrow(product_each(made.tokens, weight(into()))));
+    made.up = given(of_each(made.tokens, into()));
     if (piece_.gated) {
-      made.gate = given(narrow(product_each(made.tokens, weight(into()))));
+      made.gate = given(of_each(made.tokens, into()));
       made.acted = given(narrow(times(silu(wide(made.gate)), wide(made.up))));
     } else {
       made.gate = made.up;
       made.acted = given(narrow(gelu(wide(made.up))));
     }
-    const ValueId out = narrow(product_each(made.acted, weight(out_of())));
+    const ValueId out = of_each(made.acted, out_of());
     made.made = given(builder_.reshape(out, {places(), piece_.hidden}));
     return made;
   }
@@ -133,7 +133,7 @@ class ExpertSheet : PieceWords {
     }
     ValueId d_in = back_to_tokens(experts_back(from, builder_.reshape(d_made, each(piece_.hidden))), from);
     const ValueId d_logits = narrow(d_logits_of(from.shares, from.chosen, beside(d_shares)));
-    give_gradient(product_of_rows(from.in, d_logits));
+    give_gradients(from.in, d_logits);
     if (piece_.shared > 0) d_in = plus(d_in, mlp_back(d_out, piece_.rows, piece_.shared));
     d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
     if (!piece_.normed) return give(d_in);
@@ -141,11 +141,11 @@ class ExpertSheet : PieceWords {
   }
   ValueId experts_back(const Mixture& from, ValueId d_made) {
     const ValueId d_acted = narrow(turned_each(d_made, weight(out_of())));
-    give_gradient(rows_each(from.acted, d_made));
+    give_gradients_each(from.acted, d_made);
     const std::vector<ValueId> d_firsts = through_activation({from.up, from.gate, d_acted});
     ValueId d_tokens{};
     for (size_t i = 0; i < d_firsts.size(); ++i) {
-      give_gradient(rows_each(from.tokens, d_firsts[i]));
+      give_gradients_each(from.tokens, d_firsts[i]);
       const ValueId back = narrow(turned_each(d_firsts[i], weight(into())));
       d_tokens = i == 0 ? back : plus(d_tokens, back);
     }
@@ -168,7 +168,7 @@ class ExpertSheet : PieceWords {
     std::vector<ValueId> experts;  // `chosen` by choice
   };
   Choice shared_out(ValueId in) {
-    const ValueId logits = wide(narrow(product(in, weight({piece_.hidden, piece_.experts}))));
+    const ValueId logits = wide(shifted(narrow(product(in, weight({piece_.hidden, piece_.experts})))));
     const auto [tops, experts] = chosen(logits);
     std::vector<ValueId> raised;
     ValueId total{};
@@ -344,7 +344,7 @@ class ExpertSheet : PieceWords {
     ValueId d_in = d_tokens(argument({places(), piece_.hidden}));
     const ValueId d_logits = narrow(d_logits_of(argument({piece_.rows, piece_.chosen}, kReal)));
     const ValueId in = argument({piece_.rows, piece_.hidden});
-    give_gradient(product_of_rows(in, d_logits));
+    give_gradients(in, d_logits);
     if (piece_.shared > 0) d_in = plus(d_in, argument({piece_.rows, piece_.hidden}));
     d_in = plus(d_in, narrow(product_turned(d_logits, weight({piece_.hidden, piece_.experts}))));
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
@@ -385,15 +385,15 @@ class ExpertSheet : PieceWords {
   // -- the products of a rank's experts, `rows` tokens each
   void experts() {
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
-    const ValueId up = kept(product_each(in, weight(into())));
+    const ValueId up = given(of_each(in, into()));
     ValueId acted{};
     if (piece_.gated) {
-      const ValueId gate = kept(product_each(in, weight(into())));
+      const ValueId gate = given(of_each(in, into()));
       acted = times(silu(wide(gate)), wide(up));
     } else {
       acted = gelu(wide(up));
     }
-    give(narrow(product_each(kept(acted), weight(out_of()))));
+    give(of_each(kept(acted), out_of()));
   }
 
   void experts_backward() {
@@ -402,12 +402,12 @@ class ExpertSheet : PieceWords {
     const ValueId in = argument({piece_.experts, piece_.rows, piece_.hidden});
     const ValueId given_up = inside();
     const ValueId given_acted = narrow(turned_each(d_out, weight(out_of())));
-    give_gradient(rows_each(inside(), d_out));
+    give_gradients_each(inside(), d_out);
     const std::vector<ValueId> d_firsts =
         through_activation({given_up, piece_.gated ? inside() : given_up, given_acted});
     ValueId d_in{};
     for (size_t i = 0; i < d_firsts.size(); ++i) {
-      give_gradient(rows_each(in, d_firsts[i]));
+      give_gradients_each(in, d_firsts[i]);
       const ValueId back = narrow(turned_each(d_firsts[i], weight(into())));
       d_in = i == 0 ? back : plus(d_in, back);
     }
@@ -495,6 +495,17 @@ class ExpertSheet : PieceWords {
     const ValueId at = builder_.reshape(place, {piece_.rows}), last = splat(at, double(places() - 1));
     const ValueId there = builder_.compare(graph::ComparisonDirection::kLe, at, last);
     return {rows_of(x, builder_.add(OpKind::minimum_, {at, last})), builder_.convert(there, kReal)};
+  }
+  // A product of every expert, and its bias.
+  ValueId of_each(ValueId x, const Dims& dims) {
+    const ValueId made = narrow(product_each(x, weight(dims)));
+    if (!piece_.biased) return made;
+    const ValueId bias = weight({piece_.experts, dims[2]});
+    return plus(made, builder_.broadcast_in_dim(bias, builder_.type(made).dims_vector(), {0, 2}));
+  }
+  void give_gradients_each(ValueId in, ValueId d) {
+    give_gradient(rows_each(in, d));
+    if (piece_.biased) give_gradient(builder_.reduce(OpKind::add_, wide(d), {1}));
   }
   ValueId product_each(ValueId x, ValueId weight) {
     return dot(x, {0}, 2, weight, {0}, 1,

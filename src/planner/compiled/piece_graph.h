@@ -67,10 +67,11 @@ struct Updated {
   int64_t inner = 0, experts = 0, shared = 0;
   bool gated = false;
   // Attention's: columns of its projections. Of latent attention as in Piece, with the rows of its output
-  // layer; `compressed`: of weights that both cores of a rank have whole, a half of each.
+  // layer; `compressed`: of weights that both cores of a rank have whole, a half of each. `halves`: of what
+  // projections read a half, and all of their columns, of which `queries` and `key_values` are half.
   int64_t queries = 0, key_values = 0;
   int64_t query_rank = 0, kv_rank = 0, rope = 0, values = 0;
-  bool compressed = false;
+  bool compressed = false, halves = false;
   int64_t vocabulary = 0;  // of an output layer
 
   bool any() const { return inner > 0 || queries > 0 || vocabulary > 0; }
@@ -110,7 +111,7 @@ struct Piece {
   int64_t inner = 0;   // kProducts, kMlp: the MLP's inner width, 0: none; kOutput: the vocabulary of a rank
   bool gated = false;  // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
-  bool biased = false;            // halves and norms: a bias behind each product and norm
+  bool biased = false;  // halves, experts and norms: a bias behind each product, and each norm with a mean
   bool causal = false;
   bool wide = false;    // float32, not bfloat16
   bool rotary = false;  // kAttentionHalf: positions

@@ -65,6 +65,7 @@ std::string name_of(const Updated& updated) {
                                                    {"rope", updated.rope},
                                                    {"values", updated.values},
                                                    {"compressed", updated.compressed},
+                                                   {"halves", updated.halves},
                                                    {"vocabulary", updated.vocabulary},
                                                    {"ranks", updated.ranks}};
   for (const auto& [name, size] : sizes)

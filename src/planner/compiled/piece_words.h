@@ -216,7 +216,8 @@ class PieceWords {
 
   ValueId normed(ValueId x) {
     const ValueId scale = along_rows(vector(builder_.type(x).dim(1)), x);
-    return shifted(narrow(times(unit(wide(x)).normal, scale)));
+    const ValueId made = narrow(times(unit(wide(x)).normal, scale));
+    return piece_.root_mean_square ? made : shifted(made);
   }
   ValueId shifted(ValueId x) {
     if (!piece_.biased) return x;
@@ -235,7 +236,7 @@ class PieceWords {
   ValueId norm_back(ValueId d) { return narrow(norm_back(argument(builder_.type(d).dims_vector()), d)); }
   // Through a norm of `x`, in float32.
   ValueId norm_back(ValueId x, ValueId d) {
-    give_gradient_of_bias(d);
+    if (!piece_.root_mean_square) give_gradient_of_bias(d);
     const std::vector<ValueId> both = barred({x, d});
     const Unit made = unit(wide(both[0]));
     const ValueId slope = wide(both[1]);
@@ -316,7 +317,9 @@ class PieceWords {
     if (of.kv_rank > 0) {
       update_latent(of);
     } else if (of.queries > 0) {
-      for (const int64_t columns : {of.queries, of.key_values, of.key_values}) update_into(columns);
+      const int64_t parts = of.halves ? 2 : 1;
+      for (const int64_t columns : {of.queries, of.key_values, of.key_values})
+        update_into(parts * columns, parts);
       update_out_of(of.queries);
     }
     for (const int64_t inner : {of.experts > 0 ? of.shared : of.inner}) {
@@ -333,8 +336,8 @@ class PieceWords {
     return ranks > 1 && whole % ranks == 0 ? whole / ranks : whole;
   }
   // Weights from and to a token's numbers, which ZeRO cuts, and their biases.
-  void update_into(int64_t columns) {
-    update({part_of_rank(piece_.hidden), columns});
+  void update_into(int64_t columns, int64_t parts = 1) {
+    update({part_of_rank(piece_.hidden) / parts, columns});
     if (piece_.biased) update({columns});
   }
   void update_out_of(int64_t rows) {

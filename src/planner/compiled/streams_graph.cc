@@ -195,11 +195,23 @@ class StreamsSheet : AttentionWords {
     for (ValueId& each : mixed) each = by_weight(each, piece_.hidden);
     give(both(mixed));
   }
+  // What weights' gradients are of: where cores have sequences of their own, those of both, and a half of
+  // what the weights read.
+  Dims of_both_cores(size_t stream, int64_t columns) const {
+    return {2 * sequences(), tokens(stream), columns};
+  }
+  ValueId read_by_weight(size_t stream, int64_t columns) {
+    return argument(piece_.halves ? of_both_cores(stream, columns / 2) : of_stream(stream, columns));
+  }
+  ValueId of_all_sequences(size_t stream, ValueId d) {
+    return piece_.halves ? argument(of_both_cores(stream, builder_.type(d).dim(2))) : d;
+  }
   void attention_backward() {
     Both d = parts(argument(of_all(piece_.hidden)));
-    const Both mixed = parts(argument(of_all(columns())));
+    const Both mixed = piece_.halves ? Both{read_by_weight(0, columns()), read_by_weight(1, columns())}
+                                     : parts(argument(of_all(columns())));
     for (size_t s = 0; s < d.size(); ++s) {
-      give_weight_gradient(mixed[s], d[s]);
+      give_weight_gradient(mixed[s], of_all_sequences(s, d[s]));
       d[s] = back_by_weight(d[s], columns());
     }
     const ValueId q = of_heads(), k = of_heads(), v = of_heads(), made = of_heads();
@@ -207,9 +219,11 @@ class StreamsSheet : AttentionWords {
     std::array<Both, 3> of;
     for (size_t i = 0; i < of.size(); ++i) of[i] = parts(heads_last(inside[i]));
     for (size_t s = 0; s < d.size(); ++s) {
-      const ValueId in = argument(of_stream(s, piece_.hidden));
+      const ValueId in = read_by_weight(s, piece_.hidden);
       for (size_t i = 0; i < of.size(); ++i) {
-        const ValueId back = back_into(in, of[i][s]);
+        give_weight_gradient(in, of_all_sequences(s, of[i][s]));
+        give_gradient(builder_.reduce(OpKind::add_, wide(of[i][s]), {0, 1}));
+        const ValueId back = back_by_weight(of[i][s], piece_.hidden);
         d[s] = i == 0 ? back : plus(d[s], back);
       }
     }

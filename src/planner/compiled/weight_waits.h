@@ -14,9 +14,11 @@ inline constexpr double kLastSumReadAt = 0.5;
 // What becomes of weights and their gradients: gathered, summed, updated.
 class Weights {
  public:
-  Weights(const MicroBatchPasses& passes, const Layout& layout, Steps& steps, bool sums)
+  // `inside`: where cores of a rank have gradients of their own sequences.
+  Weights(const MicroBatchPasses& passes, const Layout& layout, Steps& steps, bool sums, InsideRank inside)
       : passes_(passes),
         steps_(steps),
+        inside_(inside),
         group_{int64_t{layout.dp} * layout.cp, layout.tp},
         of_experts_(group_),
         gathers_(sums && layout.zero >= 3),
@@ -81,6 +83,8 @@ class Weights {
     return gathers_ && bytes > 0 ? steps_.collective(Kind::kAllGather, group, bytes, {}) : Value();
   }
   void sum(Group group, Value gradient, double bytes) {
+    if (inside_.meeting_s > 0)
+      gradient = steps_.collective(Kind::kAllReduce, {}, 0, gradient, inside_.summed_s(bytes));
     if (!sums_) return;
     const Kind kind = scatters_ ? Kind::kReduceScatter : Kind::kAllReduce;
     summed_.push_back({steps_.collective(kind, group, bytes, gradient), bytes, group});
@@ -94,6 +98,7 @@ class Weights {
 
   const MicroBatchPasses& passes_;
   Steps& steps_;
+  const InsideRank inside_;
   Group group_, of_experts_;
   bool gathers_, sums_, scatters_, gathers_updated_;
   double all_bytes_;
