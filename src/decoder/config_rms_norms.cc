@@ -176,7 +176,9 @@ void add_olmo2(Config& config, const Json& json, Family family) {
   if (family == Family::kOlmo2) return;
   add_windows(config, json, 4);
   // Scaled positions are of the layers that see everything.
-  config.local_rope_base = real(json, "rope_theta", config.rope_base);
+  const Json rope = json.value("rope_parameters", Json::object());
+  const double base = real(json, "rope_theta", config.rope_base);
+  config.local_rope_base = rope.is_object() ? real(rope, "rope_theta", base) : base;
 }
 
 // transformers' configuration_llama4.py.
@@ -257,8 +259,8 @@ void add_deepseek(Config& config, const Json& json, Family family) {
     config.sigmoid_scores = config.choice_bias = true;
     return add_groups(config, json);
   }
-  config.expert_weights_sum_to_1 =
-      false;  // whatever the file says: modeling_deepseek_v2.py reads no such key
+  // Whatever norm_topk_prob says: modeling_deepseek_v2.py does not read it.
+  config.expert_weights_sum_to_1 = false;
   const Json method = json.value("topk_method", Json("greedy"));
   if (method == "group_limited_greedy")
     add_groups(config, json);

@@ -465,6 +465,15 @@ std::vector<ExpansionCase> reductions() {
            "window_dimensions = array<i64: 1, 8320>}>" +
            add + "(tensor<1x8320xf32>, tensor<f32>) -> tensor<1x8320xf32>",
        1e-3, 1},
+      // windows over an outer dimension, whose slabs are combined as a whole
+      {"%x: tensor<4x3x6x8xf32>", "tensor<2x3x6x8xf32>",
+       zero +
+           "%r = \"stablehlo.reduce_window\"(%x, %zero) <{padding = dense<[[1, 0], [0, 0], [0, 0], [0, 0]]> "
+           ": "
+           "tensor<4x2xi64>, window_dimensions = array<i64: 3, 1, 1, 1>, "
+           "window_strides = array<i64: 2, 1, 1, 1>}>" +
+           add + "(tensor<4x3x6x8xf32>, tensor<f32>) -> tensor<2x3x6x8xf32>",
+       1e-5},
       // two values at once, over longer rows than the kernel takes
       {"%x: tensor<2x9000xi32>, %y: tensor<2x9000xi32>", "tensor<2xi32>",
        R"(%zero = stablehlo.constant dense<0> : tensor<i32>
