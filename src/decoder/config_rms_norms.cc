@@ -239,11 +239,15 @@ void add_deepseek(Config& config, const Json& json, Family family) {
   if (boolean(json, "attention_bias", false)) refuse_architecture("biases of latent attention");
   if (!boolean(json, "rope_interleave", true))
     refuse_architecture("halves of latent attention that are turned");
-  config.latent_features = integer(json, "kv_lora_rank");
-  expect_size("kv_lora_rank", config.latent_features);
-  config.turned_features = integer(json, "qk_rope_head_dim");
-  config.head_features = integer(json, "qk_nope_head_dim") + config.turned_features;
-  config.value_features = integer(json, "v_head_dim");
+  const auto size = [&](const char* key) {
+    const int64_t value = integer(json, key);
+    expect_size(key, value);
+    return value;
+  };
+  config.latent_features = size("kv_lora_rank");
+  config.turned_features = size("qk_rope_head_dim");
+  config.head_features = size("qk_nope_head_dim") + config.turned_features;
+  config.value_features = size("v_head_dim");
   config.query_rank = integer(json, "q_lora_rank", 0);
   config.kv_heads = 1;
   config.rows_interleaved = true;
