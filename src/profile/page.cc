@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "isa/definitions.h"
+
 namespace opentrn::profile {
 namespace {
 

@@ -7,6 +7,10 @@
 
 namespace opentrn::compiler {
 
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
 namespace {
 
 struct Shift {

@@ -19,12 +19,12 @@
 namespace opentrn::compiler {
 
 struct Rotation {
-  ValueId word;
+  graph::ValueId word;
   int left;  // in (0, 32)
 };
 
 // The rotation that an or of two shifts of one word is.
-std::optional<Rotation> rotation_of(const graph::Function& function, const Op& op);
+std::optional<Rotation> rotation_of(const graph::Function& function, const graph::Op& op);
 
 // Writes them, of one kernel.
 class RotatedWords {

@@ -14,6 +14,9 @@
 
 namespace opentrn::compiler {
 
+using graph::Function;
+using graph::Op;
+
 namespace {
 
 // Numbers of a partition that one row of a matrix needs: three slots, what is turned, squares and products.

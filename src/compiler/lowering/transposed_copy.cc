@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/lowering/boxes.h"
+#include "compiler/lowering/partitions.h"
 
 namespace opentrn::compiler {
 
