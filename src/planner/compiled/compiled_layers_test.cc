@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder_for_test.h"
-#include "graph/verify.h"
 #include "planner/compiled/pieces_for_test.h"
 #include "planner/recost.h"
 

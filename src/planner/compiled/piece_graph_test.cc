@@ -1,15 +1,11 @@
 #include "planner/compiled/compiled_layers.h"
 
-#include <fstream>
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/temporary_folder_for_test.h"
 #include "graph/verify.h"
 #include "planner/compiled/pieces_for_test.h"
-#include "planner/recost.h"
 
 namespace opentrn::planner::compiled {
 namespace {
