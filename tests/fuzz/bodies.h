@@ -25,6 +25,8 @@ void program_bytes(Bytes payload);
 void import_bytes(Bytes file);
 // A weight file (import/weights).
 void weights_bytes(Bytes file);
+// config.json of a language model (decoder/config.h).
+void decoder_bytes(Bytes file);
 // A job, tables, prices, a trace, step times or annotations, behind a byte that says which.
 void config_bytes(Bytes file);
 
@@ -34,6 +36,7 @@ std::vector<std::byte> origin_seed(SplitMix64& random);
 std::vector<std::byte> program_seed(SplitMix64& random);
 std::vector<std::byte> import_seed(SplitMix64& random);
 std::vector<std::byte> weights_seed(SplitMix64& random);
+std::vector<std::byte> decoder_seed(SplitMix64& random);
 std::vector<std::byte> config_seed(SplitMix64& random);
 
 }  // namespace opentrn::fuzz

@@ -30,6 +30,8 @@ void graph_case(uint64_t seed);
 void onnx_case(uint64_t seed);
 // Weight files, GGUF and safetensors, whole and mutated.
 void weights_case(uint64_t seed);
+// config.json of language models, and the steps of what it describes.
+void decoder_case(uint64_t seed);
 // Files that commands read beside models: jobs, tables, prices, traces, step times, annotations.
 void config_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.

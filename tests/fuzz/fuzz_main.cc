@@ -33,22 +33,16 @@ struct Target {
   const char* name;
   void (*run)(uint64_t);
 };
-constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
-                               {"file", opentrn::fuzz::file_case},
-                               {"model", opentrn::fuzz::model_case},
-                               {"origin", opentrn::fuzz::origin_case},
-                               {"graph", opentrn::fuzz::graph_case},
-                               {"onnx", opentrn::fuzz::onnx_case},
-                               {"run", opentrn::fuzz::run_case},
-                               {"passes", opentrn::fuzz::passes_case},
-                               {"schedule", opentrn::fuzz::schedule_case},
-                               {"plans", opentrn::fuzz::plans_case},
-                               {"weights", opentrn::fuzz::weights_case},
-                               {"monitor", opentrn::fuzz::monitor_case},
-                               {"record", opentrn::fuzz::record_case},
-                               {"nccom", opentrn::fuzz::nccom_case},
-                               {"variables", opentrn::fuzz::variables_case},
-                               {"config", opentrn::fuzz::config_case}};
+constexpr Target kTargets[] = {
+    {"text", opentrn::fuzz::text_case},         {"file", opentrn::fuzz::file_case},
+    {"model", opentrn::fuzz::model_case},       {"origin", opentrn::fuzz::origin_case},
+    {"graph", opentrn::fuzz::graph_case},       {"onnx", opentrn::fuzz::onnx_case},
+    {"run", opentrn::fuzz::run_case},           {"passes", opentrn::fuzz::passes_case},
+    {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case},
+    {"weights", opentrn::fuzz::weights_case},   {"decoder", opentrn::fuzz::decoder_case},
+    {"monitor", opentrn::fuzz::monitor_case},   {"record", opentrn::fuzz::record_case},
+    {"nccom", opentrn::fuzz::nccom_case},       {"variables", opentrn::fuzz::variables_case},
+    {"config", opentrn::fuzz::config_case}};
 
 // What the watch over a case is tested with, by name alone: a case that uses the processor for ever, one that
 // waits for ever, and one that waits for longer than it may use the processor.
@@ -103,7 +97,8 @@ int write_corpus(const std::filesystem::path& folder) {
     std::vector<std::byte> (*make)(SplitMix64&);
   } kSeeds[] = {{"model", opentrn::fuzz::model_seed},     {"origin", opentrn::fuzz::origin_seed},
                 {"program", opentrn::fuzz::program_seed}, {"import", opentrn::fuzz::import_seed},
-                {"weights", opentrn::fuzz::weights_seed}, {"config", opentrn::fuzz::config_seed}};
+                {"weights", opentrn::fuzz::weights_seed}, {"decoder", opentrn::fuzz::decoder_seed},
+                {"config", opentrn::fuzz::config_seed}};
   for (const auto& seeds : kSeeds) {
     std::filesystem::create_directories(folder / seeds.name);
     for (int i = 0; i < kFiles; ++i) {

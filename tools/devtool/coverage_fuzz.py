@@ -12,7 +12,7 @@ from devtool import system
 from devtool.build import binary_dir, build
 from devtool.report import DevError, run, say
 
-TARGETS = ("model", "origin", "program", "import", "weights", "config")
+TARGETS = ("model", "origin", "program", "import", "weights", "decoder", "config")
 # The newest first. Older ones than 16 lack parts of C++20 that the sources use.
 _VERSIONS = range(22, 15, -1)
 _FILE_BYTES_MAX = 1 << 16

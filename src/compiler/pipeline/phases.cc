@@ -97,7 +97,8 @@ class Pipeline {
     interrupt::during("compiling: verifying", [&] { graph::verify(input_.module); });
     function_ = input_.module.entry();
     for (size_t i = 0; i <= static_cast<size_t>(last); ++i) {
-      (this->*kSteps[i])();
+      const Step step = kSteps[i];  // g++ 12's UBSan checks another index in (this->*kSteps[i])()
+      (this->*step)();
       if (observer_.reached) observer_.reached(kPhases[i], function_);
     }
     return std::move(function_);
