@@ -1,13 +1,14 @@
 """Small random models of every architecture that is built from a folder, and what transformers makes of them.
 
-    python reference.py FOLDER [COUNT SEED]
+    python reference.py FOLDER [COUNT SEED | --llama-cpp CHECKOUT]
 
 With a count, so many models of families and sizes that are drawn by the seed take the place of the listed ones. Runs
 in an environment of its own, without OpenTrn. Writes FOLDER/NAME/ for each model as transformers publishes them
 (save_pretrained), in fp32, with logits.npy beside: those of the tokens in FOLDER/tokens.json, computed in fp64, and
 rounding.json: how far its own in fp32 are from those, as a part of the largest one. Models of ADAPTERS have
 FOLDER/NAME/adapter/ too, a random adapter as PEFT saves it, and logits with it; those of quantised.FORMATS are written
-quantised, and their logits are those of the numbers that these stand for.
+quantised, and their logits are those of the numbers that these stand for. With a checkout of llama.cpp the models of
+with_llama_cpp.py, each with model.gguf beside, which its converter wrote.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import transformers
 from quantised import FORMATS, quantise
 from with_images import MODELS as WITH_IMAGES
 from with_images import language_model, model_with_images
+from with_llama_cpp import LISTED, convert
+from with_llama_cpp import MODELS as OF_GGUF
 
 SIZES: dict[str, Any] = {
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
@@ -264,6 +267,8 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
 def models(arguments: list[str]) -> dict[str, tuple[str, dict[str, Any]]]:
     if not arguments:
         return MODELS | {name: ("", {}) for name in WITH_IMAGES}
+    if arguments[0] == "--llama-cpp":
+        return {name: MODELS.get(name, ("", {})) for name in LISTED} | OF_GGUF
     count, seed = (int(a) for a in arguments)
     chosen = {}
     for number in range(count):
@@ -307,6 +312,8 @@ def main() -> None:
                 quantise(model, quantised, folder / name)
         else:
             model.save_pretrained(folder / name)
+        if sys.argv[2:3] == ["--llama-cpp"]:
+            convert(folder / name, Path(sys.argv[3]))
         if name in ADAPTERS:
             model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **ADAPTERS[name])).eval()
             model.save_pretrained(folder / name / "adapter")

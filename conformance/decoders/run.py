@@ -2,11 +2,13 @@
 """Compare the decoders' graphs with Hugging Face's transformers on random models of every architecture.
 
     ./dev conformance decoders [--python PATH] [--only TEXT] [--json FILE] [--random N [--seed N]]
+                                  [--llama-cpp DIR]
 
 The reference runs in an environment of its own: that of --python, else out/conformance-decoders/environment, which is
 made the first time. Per model, with the LoRA adapter that lies beside it if there is one: the logits of all tokens in
 one step, also by 2 and 4 ranks where they can share the heads, and those of a prefill and of single steps behind it,
-in fp32. With --random models of families and sizes that are drawn. Ends with `N passed, N failed, N
+in fp32. With --random models of families and sizes that are drawn; with --llama-cpp, a checkout of llama.cpp, GGUF
+files that its converter wrote. Ends with `N passed, N failed, N
 skipped`.
 """
 
@@ -57,7 +59,8 @@ def compare(folder: Path, tokens: list[int], ranks: list[int]) -> dict[str, Any]
     from opentrn import _core
 
     lora = folder / "adapter" if (folder / "adapter").is_dir() else None
-    file = _core.read_checkpoint(folder)
+    gguf = folder / "model.gguf"
+    file = _core.read_gguf(gguf) if gguf.is_file() else _core.read_checkpoint(folder)
     engine = _core.decoder_engine(file, "trn2", "f32", 16, 9, [1], [16, 48], [64], lora=lora)
     wanted = np.load(folder / "logits.npy").astype(np.float64)
     together = engine.step([(tokens, 0, [3, 1, 2])], every_token=True)[0][: len(tokens)]
@@ -93,11 +96,14 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--random", type=int, metavar="N", help="so many models that are drawn, not the listed ones")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of --random (0)")
+    parser.add_argument("--llama-cpp", type=Path, metavar="DIR", help="a checkout, whose converter writes GGUF files")
     options = parser.parse_args()
     python = environment(options.python)
     rows = []
     with tempfile.TemporaryDirectory() as place:
         arguments = [] if options.random is None else [str(options.random), str(options.seed)]
+        if options.llama_cpp is not None:
+            arguments = ["--llama-cpp", str(options.llama_cpp)]
         made = subprocess.run(
             [str(python), str(HERE / "reference.py"), place, *arguments], check=False, stderr=subprocess.PIPE, text=True
         )

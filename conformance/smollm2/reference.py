@@ -32,7 +32,7 @@ PROMPTS = (
     "How does a refrigerator work?",
 )
 FORMATS = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
-           "MXFP4")  # fmt: skip
+           "MXFP4", "IQ4_NL", "IQ4_XS")  # fmt: skip
 ROWS, COLUMNS = 64, 256
 
 

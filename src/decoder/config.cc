@@ -11,67 +11,12 @@
 
 #include "base/fault.h"
 #include "base/utf8.h"
+#include "decoder/architectures.h"
 #include "decoder/config_json.h"
 
 namespace opentrn::decoder {
 
 namespace {
-
-using import::weights::Gguf;
-
-// What an architecture of llama.cpp's (src/llama-arch.cpp) has.
-struct Architecture {
-  std::string_view gguf, json;
-  bool interleaved;  // llama.cpp's LLAMA_ROPE_TYPE_NORM
-  bool qkv_bias, qk_norm;
-  Family family = Family::kLlama;
-  bool folders_alone = false;  // GGUF files of it are not read
-};
-constexpr Architecture kArchitectures[] = {
-    {"llama", "LlamaForCausalLM", true, false, false},
-    {"llama", "MistralForCausalLM", true, false, false, Family::kMistral},
-    {"llama", "MixtralForCausalLM", true, false, false, Family::kMixtral},
-    {"qwen2", "Qwen2ForCausalLM", false, true, false},
-    {"qwen3", "Qwen3ForCausalLM", false, false, true},
-    {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe},
-    {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe},
-    {"granite", "GraniteForCausalLM", true, false, false},
-    {"llama4", "Llama4ForCausalLM", false, false, false, Family::kLlama4, true},
-    {"deepseek2", "DeepseekV2ForCausalLM", false, false, false, Family::kDeepSeekV2, true},
-    {"deepseek3", "DeepseekV3ForCausalLM", false, false, false, Family::kDeepSeekV3, true},
-    {"glm4moe", "Glm4MoeForCausalLM", false, false, false, Family::kGlm4Moe, true},
-    {"glm", "GlmForCausalLM", false, false, false, Family::kGlm, true},
-    {"glm4", "Glm4ForCausalLM", false, false, false, Family::kGlm4, true},
-    {"olmo2", "Olmo2ForCausalLM", false, false, true, Family::kOlmo2, true},
-    {"olmo3", "Olmo3ForCausalLM", false, false, true, Family::kOlmo3, true},
-    {"smollm3", "SmolLM3ForCausalLM", false, false, false, Family::kSmolLm3, true},
-    {"phi3", "Phi3ForCausalLM", false, false, false, Family::kPhi3, true},
-    {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
-    {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
-    {"gemma3", "Gemma3ForCausalLM", false, false, true, Family::kGemma3, true},
-    {"gpt-oss", "GptOssForCausalLM", false, true, false, Family::kGptOss},
-    {"gpt2", "GPT2LMHeadModel", false, true, false, Family::kGpt2, true},
-    {"gpt_neox", "GPTNeoXForCausalLM", false, true, false, Family::kGptNeoX, true},
-    {"opt", "OPTForCausalLM", false, true, false, Family::kOpt, true},
-    {"stablelm", "StableLmForCausalLM", false, false, false, Family::kStableLm, true},
-    {"starcoder2", "Starcoder2ForCausalLM", false, true, false, Family::kStarCoder2, true},
-    {"phi", "PhiForCausalLM", false, true, false, Family::kPhi, true},
-    {"cohere", "CohereForCausalLM", false, false, false, Family::kCohere, true},
-    {"cohere2", "Cohere2ForCausalLM", false, false, false, Family::kCohere2, true},
-};
-
-template <typename Name>
-const Architecture& architecture_of(std::string_view given, Name&& name) {
-  for (const Architecture& row : kArchitectures)
-    if (!name(row).empty() && name(row) == given) return row;
-  std::vector<std::string_view> known;
-  for (const Architecture& row : kArchitectures)
-    if (!name(row).empty() && std::ranges::find(known, name(row)) == known.end()) known.push_back(name(row));
-  throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-              fmt::format("no builder for the architecture '{}'", printable(given)),
-              fmt::format("there is one for {}; others run as a graph: torch.export and `opentrn run`",
-                          fmt::join(known, ", ")));
-}
 
 // Beyond what rows of Architecture say.
 void expect_windows(const Config& config) {
@@ -108,7 +53,9 @@ void expect_latent(const Config& config) {
   if (config.query_rank != 0) expect_size("q_lora_rank", config.query_rank);
 }
 
-void check(const Config& config) {
+}  // namespace
+
+void check_sizes(const Config& config) {
   expect_size("the number of layers", config.layers);
   expect_size("the hidden size", config.hidden);
   expect_size("the number of heads", config.heads);
@@ -139,6 +86,8 @@ void check(const Config& config) {
   expect_experts(config);
   expect_latent(config);
 }
+
+namespace {
 
 // Llama 3.1's stretching of slow frequencies: Hugging Face's modeling_rope_utils.py,
 // _compute_llama3_parameters.
@@ -192,72 +141,6 @@ void add_yarn(Config& config, const Yarn& yarn, double scale) {
                       yarn.factor, yarn.fast, yarn.slow, yarn.trained, scale));
   config.rope_divisors = yarn_divisors(config, yarn);
   config.rope_scale = scale;
-}
-
-// llama.cpp's keys and defaults; its factor of attention multiplies YaRN's own (ggml's rope_yarn).
-void add_yarn_of_gguf(Config& config, const Gguf& file, const std::string& prefix, double factor) {
-  Yarn yarn;
-  yarn.factor = factor;
-  yarn.fast = file.real(prefix + "scaling.yarn_beta_fast").value_or(yarn.fast);
-  yarn.slow = file.real(prefix + "scaling.yarn_beta_slow").value_or(yarn.slow);
-  yarn.trained =
-      file.real(prefix + "scaling.original_context_length").value_or(static_cast<double>(config.context));
-  yarn.whole = config.architecture != "gpt-oss";  // as its config.json has it; the keys do not say
-  add_yarn(config, yarn, yarn_scale(factor) * file.real(prefix + "scaling.attn_factor").value_or(1));
-}
-
-void add_rope_of_gguf(Config& config, const Gguf& file) {
-  const std::string prefix = config.architecture + ".rope.";
-  config.rope_base = file.real(prefix + "freq_base").value_or(10000.0);  // llama.cpp's default
-  const auto scaling = file.text(prefix + "scaling.type");
-  const double factor = file.real(prefix + "scaling.factor").value_or(1.0);
-  if (scaling && *scaling == "linear" && factor > 0)
-    config.rope_divisors.assign(static_cast<size_t>(config.head_features / 2), factor);
-  else if (scaling && *scaling == "yarn")
-    add_yarn_of_gguf(config, file, prefix, factor);
-  else if (scaling && *scaling != "none" && *scaling != "llama3")
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                fmt::format("positions are scaled by '{}'", printable(*scaling)));
-  const auto turned = file.integer(prefix + "dimension_count");
-  if (turned && *turned != config.head_features)
-    throw Fault(
-        FaultKind::kNotModelled, "decoder.architecture",
-        fmt::format("{} of a head's {} features are turned by positions", *turned, config.head_features));
-  const auto* table = file.tensors.find("rope_freqs.weight");
-  if (!table) return;
-  if (table->element_count() != config.head_features / 2)
-    refuse_config(fmt::format("rope_freqs.weight has {} elements; heads have {} pairs of features",
-                              table->element_count(), config.head_features / 2));
-  const std::vector<float> divisors = table->decoded();
-  config.rope_divisors.assign(divisors.begin(), divisors.end());
-}
-
-// Mixtral's and Qwen's. Whether the weights of the taken experts sum up to 1 is the architecture's, as
-// llama.cpp builds its graphs (src/models/llama.cpp, qwen2moe.cpp, qwen3moe.cpp, openai-moe.cpp).
-void add_experts_of_gguf(Config& config, const Gguf& file) {
-  const std::string prefix = config.architecture + ".expert_";
-  config.experts = file.integer(prefix + "count").value_or(0);
-  if (config.experts == 0) return;
-  if (config.architecture != "llama" && config.architecture != "qwen2moe" &&
-      config.architecture != "qwen3moe" && config.architecture != "gpt-oss")
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
-                fmt::format("'{}' with a mixture of experts", config.architecture),
-                "of GGUF files those of llama, qwen2moe, qwen3moe and gpt-oss are read");
-  config.experts_taken = file.integer(prefix + "used_count").value_or(0);
-  config.expert_features = file.integer(prefix + "feed_forward_length").value_or(config.feed_forward);
-  config.expert_weights_sum_to_1 = config.architecture != "qwen2moe";
-  if (config.architecture == "qwen2moe")
-    config.shared_features =
-        file.integer(prefix + "shared_feed_forward_length").value_or(config.feed_forward);
-}
-
-// gpt-oss's: what openai-moe.cpp builds, whatever the file says.
-void add_gpt_oss_of_gguf(Config& config, const Gguf& file) {
-  config.sinks = true;
-  config.gate_limit = kGateLimit;
-  config.window = file.integer("gpt-oss.attention.sliding_window").value_or(0);
-  config.windowed.assign(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax)), false);
-  for (size_t i = 0; i < config.windowed.size(); i += 2) config.windowed[i] = true;
 }
 
 void add_yarn_of_json(Config& config, const Json& rope, double factor) {
@@ -387,56 +270,6 @@ Config model_of(const Config& config, LayerKind kind, int64_t layers) {
   return made;
 }
 
-Config config_of(const Gguf& file) {
-  Config config;
-  const auto architecture = file.text("general.architecture");
-  if (!architecture) refuse_config("the file does not say its general.architecture");
-  const Architecture& row = architecture_of(
-      *architecture, [](const Architecture& r) { return r.folders_alone ? std::string_view() : r.gguf; });
-  config.architecture = *architecture;
-  config.name = std::string(file.text("general.name").value_or(""));
-  const std::string prefix = config.architecture + ".";
-  const auto needed = [&](const char* key) {
-    const auto value = file.integer(prefix + key);
-    if (!value) refuse_config(fmt::format("the file has no {}{}", prefix, key));
-    return *value;
-  };
-  config.layers = needed("block_count");
-  config.hidden = needed("embedding_length");
-  config.heads = needed("attention.head_count");
-  config.kv_heads = file.integer(prefix + "attention.head_count_kv").value_or(config.heads);
-  expect_size("the number of heads", config.heads);
-  config.head_features = file.integer(prefix + "attention.key_length").value_or(config.hidden / config.heads);
-  config.feed_forward = needed("feed_forward_length");
-  config.context = needed("context_length");
-  const auto* table = file.tensors.find("token_embd.weight");
-  if (!table || table->shape.size() != 2)
-    refuse_config("the file has no tensor token_embd.weight of two dimensions");
-  config.vocabulary = table->shape[0];
-  config.norm_epsilon = file.real(prefix + "attention.layer_norm_rms_epsilon").value_or(0);
-  config.qkv_bias = row.qkv_bias || file.tensors.find("blk.0.attn_q.bias") != nullptr;
-  config.output_bias = file.tensors.find("blk.0.attn_output.bias") != nullptr;
-  config.qk_norm = row.qk_norm;
-  config.rows_interleaved = row.interleaved;
-  config.tied = file.tensors.find("output.weight") == nullptr;
-  config.embedding_scale = file.real(prefix + "embedding_scale").value_or(1);
-  config.residual_scale = file.real(prefix + "residual_scale").value_or(1);
-  config.logit_divisor = file.real(prefix + "logit_scale").value_or(1);
-  config.attention_scale = file.real(prefix + "attention.scale").value_or(0);
-  add_experts_of_gguf(config, file);
-  if (row.family == Family::kGptOss) add_gpt_oss_of_gguf(config, file);
-  check(config);
-  add_rope_of_gguf(config, file);
-  check(config);
-  return config;
-}
-
-std::string_view hugging_face_class(std::string_view architecture) {
-  const auto found = std::ranges::find(kArchitectures, architecture, &Architecture::gguf);
-  OPENTRN_CHECK(found != std::end(kArchitectures), "no class for {}", architecture);
-  return found->json;
-}
-
 static Config config_with_layer_norms(Family family, const Json& json) {
   Config config = family == Family::kGpt2         ? config_of_gpt2(json)
                   : family == Family::kGptNeoX    ? config_of_gpt_neox(json)
@@ -445,9 +278,9 @@ static Config config_with_layer_norms(Family family, const Json& json) {
                   : family == Family::kStarCoder2 ? config_of_starcoder2(json)
                   : family == Family::kPhi        ? config_of_phi(json)
                                                   : config_of_cohere(json, family);
-  check(config);
+  check_sizes(config);
   if (!config.position_table) add_rope_of_json(config, json);
-  check(config);
+  check_sizes(config);
   return config;
 }
 
@@ -482,8 +315,8 @@ static std::string class_of(const Json& json) {
   return list->front().get<std::string>();
 }
 
-static Config config_of_text(const Json& json) {
-  const Architecture& row = architecture_of(class_of(json), [](const Architecture& r) { return r.json; });
+Config config_of_class(const Json& json) {
+  const Architecture& row = architecture_of_class(class_of(json));
   if (row.family >= Family::kGpt2) return config_with_layer_norms(row.family, json);
   Config config;
   config.architecture = row.gguf;
@@ -506,9 +339,9 @@ static Config config_of_text(const Json& json) {
   config.logit_divisor = real(json, "logits_scaling", 1);
   config.attention_scale = real(json, "attention_multiplier", 0);
   add_family(config, json, row.family);
-  check(config);
+  check_sizes(config);
   add_rope_of_json(config, json);
-  check(config);
+  check_sizes(config);
   return config;
 }
 
@@ -516,8 +349,8 @@ Config config_of_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) refuse_config("config.json is not a JSON object");
   const std::optional<Json> inside = text_of_wrapped(json, class_of(json));
-  if (!inside) return config_of_text(json);
-  Config config = config_of_text(*inside);
+  if (!inside) return config_of_class(json);
+  Config config = config_of_class(*inside);
   config.beside_images = true;
   return config;
 }

@@ -165,6 +165,8 @@ struct Config {
   // Positions turn neighbouring features, and a file has rows of q and k in that order: llama.cpp's files of
   // some architectures, and folders of Llama 4, GLM and Command R.
   bool rows_interleaved = false;
+  // Of GGUF files: the same of an adapter's rows, which are Hugging Face's.
+  bool adapter_rows_interleaved = false;
   bool beside_images = false;  // a file has towers of images, too, which are not read
 
   bool is_latent() const { return latent_features > 0; }

@@ -83,6 +83,11 @@ void add_experts(Config& config, const Json& json, Family family);
 // The part of each head's features that positions turn; transformers 5 writes it into rope_parameters.
 void add_turned_share(Config& config, const Json& json, const char* key, double absent);
 
+// Of the class that architectures names first; checked.
+Config config_of_class(const Json& json);
+// Input fault decoder.config for sizes that are none, or beyond what is read.
+void check_sizes(const Config& config);
+
 // Of a class that reads images, too: config.json of the language model inside. None of other classes.
 std::optional<Json> text_of_wrapped(const Json& json, std::string_view architecture);
 

@@ -18,11 +18,11 @@ struct NameRow {
 constexpr NameRow kNames[] = {
     {"embedding", "token_embd.weight", "model.embed_tokens.weight"},
     {"norm", "output_norm.weight", "model.norm.weight"},
-    {"norm_bias", "", "model.norm.bias"},
+    {"norm_bias", "output_norm.bias", "model.norm.bias"},
     {"head", "output.weight", "lm_head.weight"},
-    {"head_bias", "", "lm_head.bias"},
-    {"attention_norm_bias", "", "model.layers.{}.input_layernorm.bias"},
-    {"feed_forward_norm_bias", "", "model.layers.{}.post_attention_layernorm.bias"},
+    {"head_bias", "output.bias", "lm_head.bias"},
+    {"attention_norm_bias", "blk.{}.attn_norm.bias", "model.layers.{}.input_layernorm.bias"},
+    {"feed_forward_norm_bias", "blk.{}.ffn_norm.bias", "model.layers.{}.post_attention_layernorm.bias"},
     {"attention_norm", "blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"},
     {"q", "blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"},
     {"k", "blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"},
@@ -40,15 +40,20 @@ constexpr NameRow kNames[] = {
     {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
     {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
     {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
+    {"positions", "position_embd.weight", ""},
+    {"up_bias", "blk.{}.ffn_up.bias", ""},
+    {"down_bias", "blk.{}.ffn_down.bias", ""},
     {"fc", "", "fc.weight"},
     {"fc_bias", "", "fc.bias"},
 };
 
 // Where Gemma 2 and 3 and OLMo 2, which norm what a layer gives, have other names.
 constexpr NameRow kNormsAfter[] = {
-    {"after_attention_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
-    {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
-    {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
+    {"after_attention_norm", "blk.{}.post_attention_norm.weight",
+     "model.layers.{}.post_attention_layernorm.weight"},
+    {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.pre_feedforward_layernorm.weight"},
+    {"after_feed_forward_norm", "blk.{}.post_ffw_norm.weight",
+     "model.layers.{}.post_feedforward_layernorm.weight"},
 };
 // Of layers with a mixture of experts; the second {} is an expert's number. GGUF files have the experts of a
 // layer in one tensor.
@@ -89,13 +94,16 @@ constexpr NameRow kGptOss[] = {
 };
 // Of files in which several parts lie below each other.
 constexpr NameRow kFusedQkv[] = {
-    {"q", "", "model.layers.{}.self_attn.qkv_proj.weight"},
-    {"k", "", "model.layers.{}.self_attn.qkv_proj.weight"},
-    {"v", "", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"q", "blk.{}.attn_qkv.weight", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"k", "blk.{}.attn_qkv.weight", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"v", "blk.{}.attn_qkv.weight", "model.layers.{}.self_attn.qkv_proj.weight"},
+    {"q_bias", "blk.{}.attn_qkv.bias", ""},
+    {"k_bias", "blk.{}.attn_qkv.bias", ""},
+    {"v_bias", "blk.{}.attn_qkv.bias", ""},
 };
 constexpr NameRow kFusedGateUp[] = {
-    {"gate", "", "model.layers.{}.mlp.gate_up_proj.weight"},
-    {"up", "", "model.layers.{}.mlp.gate_up_proj.weight"},
+    {"gate", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.gate_up_proj.weight"},
+    {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.gate_up_proj.weight"},
 };
 constexpr NameRow kLlama4[] = {
     {"gate", "", "model.layers.{}.feed_forward.gate_proj.weight"},
@@ -231,7 +239,9 @@ std::string tensor_name(const Config& config, FileFormat format, std::string_vie
                         std::string_view layer, int64_t expert) {
   // The first of these that has the part.
   std::vector<std::span<const NameRow>> tables;
-  if (config.names != NameTable::kLlama) tables.push_back(table_of(config.names));
+  // llama.cpp has one set of names for all.
+  if (config.names != NameTable::kLlama && format == FileFormat::kHuggingFace)
+    tables.push_back(table_of(config.names));
   if (config.expert_biases()) tables.push_back(kGptOss);
   if (config.fused_qkv) tables.push_back(kFusedQkv);
   if (config.fused_gate_up) tables.push_back(kFusedGateUp);

@@ -224,7 +224,9 @@ class Loader {
 
   // Tables that follow from the configuration, and the copy of a tied table.
   bool is_known_otherwise(std::string_view name) const {
-    if (name.ends_with(".rotary_emb.inv_freq") || name == "rope_freqs.weight") return true;
+    if (name.ends_with(".rotary_emb.inv_freq") || name.starts_with("rope_freqs") ||
+        name.starts_with("rope_factors_"))
+      return true;
     // Which words an EAGLE-3 head has, and its fc, which its model reads.
     if (config_.eagle3 && (name == "d2t" || name == "t2d" || name.ends_with("fc.weight"))) return true;
     // Masks.
@@ -437,8 +439,9 @@ class Loader {
   void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
                int64_t width, int64_t first_row = 0) {
     const bool of_gguf = format_ == FileFormat::kGguf, stacked = of_gguf && part.starts_with("expert_");
-    // A GGUF file has one row as a vector.
-    const bool flat = of_gguf && part == "shared_gate";
+    // Older GGUF files have one row as a vector.
+    const StoredTensor* row = of_gguf && part == "shared_gate" ? tensors_.find(name_of(part)) : nullptr;
+    const bool flat = row && row->shape.size() == 1;
     const Place in_file = place_in_file(part, count);
     const StoredTensor& from = stacked ? tensor(part, {config_.experts, count, depth})
                                : flat  ? tensor(part, {depth})
@@ -482,7 +485,7 @@ class Loader {
   }
   // An adapter's rows lie as those of Hugging Face's file, which are not in turns where llama.cpp's are.
   Place place_in_adapter(Place in_file) const {
-    if (format_ == FileFormat::kGguf) in_file.interleaved = 0;
+    if (format_ == FileFormat::kGguf && !config_.adapter_rows_interleaved) in_file.interleaved = 0;
     return in_file;
   }
 

@@ -53,6 +53,37 @@ TEST(Mxfp4, ScalesOfAllExponents) {
   }
 }
 
+// A scale of 1.5, codes 0 to 15 in the lower halves and 15 to 0 in the upper ones.
+TEST(NonLinear, NumbersOfABlock) {
+  constexpr float kNumbers[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  std::vector<uint8_t> block(std::begin(kOneAndAHalf), std::end(kOneAndAHalf));
+  for (int i = 0; i < 16; ++i) block.push_back(static_cast<uint8_t>(i | (15 - i) << 4));
+  const std::vector<float> found = decoded(Encoding::kIQ4_NL, block);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(found[i], 1.5F * kNumbers[i]);
+    EXPECT_EQ(found[31 - i], 1.5F * kNumbers[i]);
+  }
+}
+
+// Eight scales of six bits: 0, 9, 18, ... 63, less 32; all codes are 8, which stands for 1.
+TEST(NonLinear, ScalesOfABlock) {
+  std::vector<uint8_t> block(std::begin(kOneAndAHalf), std::end(kOneAndAHalf));
+  uint16_t upper = 0;
+  std::vector<uint8_t> lower(4);
+  for (int i = 0; i < 8; ++i) {
+    const int scale = 9 * i;
+    upper = static_cast<uint16_t>(upper | (scale >> 4) << (2 * i));
+    lower[static_cast<size_t>(i / 2)] |= static_cast<uint8_t>((scale & 15) << (i % 2 * 4));
+  }
+  block.push_back(static_cast<uint8_t>(upper & 255));
+  block.push_back(static_cast<uint8_t>(upper >> 8));
+  block.insert(block.end(), lower.begin(), lower.end());
+  block.resize(136, 0x88);
+  const std::vector<float> found = decoded(Encoding::kIQ4_XS, block);
+  for (size_t i = 0; i < 256; ++i)
+    EXPECT_EQ(found[i], 1.5F * static_cast<float>(9 * static_cast<int>(i / 32) - 32));
+}
+
 TEST(Half, EveryNumberIsWhatItsBitsSay) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);

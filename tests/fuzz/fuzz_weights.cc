@@ -157,7 +157,7 @@ std::vector<std::byte> weights_seed(SplitMix64& random) {
   std::vector<weights::Encoding> encodings;
   uint64_t offset = 0;
   for (uint64_t i = 0; i < tensors; ++i) {
-    constexpr uint32_t kTypes[] = {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 28, 30};
+    constexpr uint32_t kTypes[] = {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 28, 30};
     const uint32_t type = kTypes[random.below(std::size(kTypes))];
     encodings.push_back(*weights::encoding_of_ggml(type));
     file.text(i == 0 ? "token_embd.weight" : fmt::format("blk.0.{}", i));

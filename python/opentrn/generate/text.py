@@ -10,7 +10,7 @@ from typing import Any
 
 from opentrn.base.files import shown
 from opentrn.errors import InputError
-from opentrn.generate.tokenizer import library, tokenizer_of
+from opentrn.generate.tokenizer import ENDS, begins_with_a_token, library, tokenizer_of
 
 __all__ = ["Text", "text_of_folder", "text_of_gguf"]
 
@@ -46,9 +46,11 @@ def text_of_gguf(metadata: Mapping[str, Any]) -> Text:
     template = metadata.get("tokenizer.chat_template")
     return Text(
         tokenizer_of(metadata), template if isinstance(template, str) else "", special("bos"), special("eos"),
-        sorted({found for which in ("eos", "eot", "eom") if (found := number(which)) is not None}),
-        # llama.cpp adds the token where the file says so; byte-level vocabularies of before that key had none.
-        number("bos") if metadata.get("tokenizer.ggml.add_bos_token", False) else None,
+        sorted(
+            {found for which in ("eos", "eot", "eom") if (found := number(which)) is not None}
+            | {place for place, token in enumerate(tokens) if token in ENDS}
+        ),
+        number("bos") if begins_with_a_token(metadata) else None,
     )  # fmt: skip
 
 

@@ -23,9 +23,9 @@ constexpr std::array<Format, kEncodingCount> kFormats{
     {{"F32", 1, 4, 0},       {"F16", 1, 2, 1},       {"BF16", 1, 2, 30},     {"F64", 1, 8, 28},
      {"Q4_0", 32, 18, 2},    {"Q4_1", 32, 20, 3},    {"Q5_0", 32, 22, 6},    {"Q5_1", 32, 24, 7},
      {"Q8_0", 32, 34, 8},    {"Q2_K", 256, 84, 10},  {"Q3_K", 256, 110, 11}, {"Q4_K", 256, 144, 12},
-     {"Q5_K", 256, 176, 13}, {"Q6_K", 256, 210, 14}, {"MXFP4", 32, 17, 39},  {"F8_E4M3", 1, 1, -1},
-     {"F8_E5M2", 1, 1, -1},  {"U8", 1, 1, -1},       {"I8", 1, 1, -1},       {"I32", 1, 4, -1},
-     {"I64", 1, 8, -1},      {"BOOL", 1, 1, -1}}};
+     {"Q5_K", 256, 176, 13}, {"Q6_K", 256, 210, 14}, {"IQ4_NL", 32, 18, 20}, {"IQ4_XS", 256, 136, 23},
+     {"MXFP4", 32, 17, 39},  {"F8_E4M3", 1, 1, -1},  {"F8_E5M2", 1, 1, -1},  {"U8", 1, 1, -1},
+     {"I8", 1, 1, -1},       {"I32", 1, 4, -1},      {"I64", 1, 8, -1},      {"BOOL", 1, 1, -1}}};
 
 // ggml's types that are named in messages and not read.
 struct OtherType {
@@ -33,9 +33,9 @@ struct OtherType {
   std::string_view name;
 };
 constexpr OtherType kOtherTypes[] = {
-    {9, "Q8_1"},    {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},
-    {26, "I32"},    {27, "I64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},
+    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+    {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {24, "I8"},     {25, "I16"},
+    {26, "I32"},   {27, "I64"},   {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},
 };
 
 const Format& format(Encoding encoding) { return kFormats[static_cast<size_t>(encoding)]; }
@@ -92,6 +92,30 @@ void q5_1(Byte in, float* out) {
 void q8_0(Byte in, float* out) {
   const float d = half(in);
   for (int j = 0; j < 32; ++j) out[j] = static_cast<float>(static_cast<int8_t>(in[2 + j])) * d;
+}
+
+// What the four bits of IQ4_NL and IQ4_XS stand for (ggml's kvalues_iq4nl).
+constexpr std::array<int8_t, 16> kNonLinear{-127, -104, -83, -65, -49, -35, -22, -10,
+                                            1,    13,   25,  38,  53,  69,  89,  113};
+
+void non_linear(Byte quants, float scale, float* out) {
+  for (int j = 0; j < 16; ++j) {
+    out[j] = scale * static_cast<float>(kNonLinear[static_cast<size_t>(low(quants[j]))]);
+    out[j + 16] = scale * static_cast<float>(kNonLinear[static_cast<size_t>(high(quants[j]))]);
+  }
+}
+
+void iq4_nl(Byte in, float* out) { non_linear(in + 2, half(in), out); }
+
+// d, two upper bits of eight scales, their four lower ones, and for each scale 16 bytes.
+void iq4_xs(Byte in, float* out) {
+  const float d = half(in);
+  const auto upper = read<uint16_t>(in + 2);
+  for (int s = 0; s < 8; ++s) {
+    const int lower = in[4 + s / 2] >> (s % 2 * 4) & 15;
+    const int scale = (lower | (upper >> (2 * s) & 3) << 4) - 32;
+    non_linear(in + 8 + 16 * s, d * static_cast<float>(scale), out + 32 * s);
+  }
 }
 
 // 16 scales and 16 minima of four bits, 64 bytes of two bits, d, dmin.
@@ -211,6 +235,8 @@ DecodeBlock block_decoder(Encoding encoding) {
     case Encoding::kQ4_K: return q4_k;
     case Encoding::kQ5_K: return q5_k;
     case Encoding::kQ6_K: return q6_k;
+    case Encoding::kIQ4_NL: return iq4_nl;
+    case Encoding::kIQ4_XS: return iq4_xs;
     case Encoding::kMXFP4: return mxfp4;
     default: return nullptr;
   }

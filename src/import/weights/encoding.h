@@ -28,6 +28,8 @@ enum class Encoding : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
   kMXFP4,
   kF8_E4M3,  // without infinities, 448 at most (e4m3fn)
   kF8_E5M2,

@@ -203,7 +203,8 @@ Declared declared(Reader& in) {
     if (known.empty())
       refuse("gguf.tensor", fmt::format("tensor '{}' has type {}, which ggml does not have", shown, type));
     throw Fault(FaultKind::kNotModelled, "gguf.type", fmt::format("tensor '{}' is {}", shown, known),
-                "take a file with F32, F16, BF16, F64, MXFP4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K");
+                "take a file with F32, F16, BF16, F64, MXFP4, IQ4_NL, IQ4_XS, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 "
+                "or Q2_K to Q6_K");
   }
   made.tensor.encoding = *encoding;
   const int64_t block = block_elements(*encoding);
