@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_gguf import ROWS, write
+from tiny import gguf_bytes
+from tiny_gguf import ROWS, keys, tensors, write
 
 from opentrn import _core
 from opentrn.errors import InputError, NotModelled
@@ -51,3 +52,45 @@ def test_what_is_refused(name: str, change: dict[str, Any], reason: str, tmp_pat
     write(name, tmp_path / "m.gguf", **change)
     with pytest.raises((InputError, NotModelled), match=reason):
         _core.decoder_context(_core.read_gguf(tmp_path / "m.gguf"))
+
+
+def split(path: Path, **change: Any) -> Path:
+    """The file in three, as gguf-split writes them: only the first has the model's keys."""
+    architecture, make, names, own = ROWS["gemma"]
+    model = make()
+    found = list(tensors(model, architecture, names).items())
+    for number, part in enumerate((found[:3], found[3:10], found[10:])):
+        places = {"split.no": number, "split.count": 3, "split.tensors.count": len(found)} | change
+        stated = (keys(model, architecture, own) if number == 0 else {}) | places
+        content = {name: (0, value.shape, value.tobytes()) for name, value in part}
+        (path / f"m-{number + 1:05}-of-00003.gguf").write_bytes(gguf_bytes(stated, content))
+    return path / "m-00001-of-00003.gguf"
+
+
+def test_a_model_in_three_files(tmp_path: Path) -> None:
+    whole = _core.read_gguf(split(tmp_path))
+    write("gemma", tmp_path / "whole.gguf")
+    alone = _core.read_gguf(tmp_path / "whole.gguf")
+    assert sorted(whole.tensors) == sorted(alone.tensors)
+    name = "blk.1.ffn_up.weight"
+    assert np.array_equal(whole.decoded(name), alone.decoded(name))
+
+
+def test_files_that_do_not_belong_to_each_other(tmp_path: Path) -> None:
+    first = split(tmp_path)
+    with pytest.raises(InputError, match="m-00002-of-00003.gguf is file 2 of 3") as raised:
+        _core.read_gguf(tmp_path / "m-00002-of-00003.gguf")
+    assert raised.value.label == "gguf.split"
+    first.rename(tmp_path / "other.gguf")
+    with pytest.raises(InputError, match="is not named ...-00001-of-00003.gguf"):
+        _core.read_gguf(tmp_path / "other.gguf")
+    with pytest.raises(InputError, match="tensors; the first one says 5"):
+        _core.read_gguf(split(tmp_path, **{"split.tensors.count": 5}))
+    with pytest.raises(InputError, match="file 2 says that it is number 1 of 3"):
+        _core.read_gguf(split(tmp_path, **{"split.no": 0}))
+    split(tmp_path)
+    (tmp_path / "m-00003-of-00003.gguf").unlink()
+    with pytest.raises(InputError, match="m-00003-of-00003.gguf"):
+        _core.read_gguf(first)
+    with pytest.raises(InputError, match="is one of 100000 files"):
+        _core.read_gguf(split(tmp_path, **{"split.count": 100000}))

@@ -15,6 +15,7 @@ namespace opentrn::import::weights {
 
 namespace {
 
+constexpr int64_t kFilesMax = 99999;  // five digits in a name
 constexpr std::string_view kMagic = "GGUF";
 constexpr int64_t kDimensionsMax = 4;       // ggml.h, GGML_MAX_DIMS
 constexpr int64_t kAlignmentStandard = 32;  // ggml's docs/gguf.md, general.alignment
@@ -233,6 +234,38 @@ void place(Declared& declared, std::span<const std::byte> data, const std::strin
   refuse("gguf.metadata", fmt::format("{} is not {}", printable(key), wanted));
 }
 
+// "m-00002-of-00003.gguf" for m-00001-of-00003.gguf, as llama.cpp's gguf-split names files.
+std::filesystem::path name_of_part(const std::filesystem::path& first, int64_t part, int64_t files) {
+  const std::string end = fmt::format("-{:05}-of-{:05}.gguf", 1, files), name = first.filename().string();
+  if (!name.ends_with(end))
+    refuse("gguf.split",
+           fmt::format("{} is one of {} files and is not named ...{}", printable(name), files, end));
+  return first.parent_path() /
+         fmt::format("{}-{:05}-of-{:05}.gguf", name.substr(0, name.size() - end.size()), part, files);
+}
+
+// The tensors of a model's other files, which lie beside its first one.
+void add_other_files(Gguf& first, const std::filesystem::path& path, int64_t files) {
+  const std::string shown = printable(path.filename().string());
+  if (const int64_t number = first.integer("split.no").value_or(0); number != 0)
+    refuse("gguf.split", fmt::format("{} is file {} of {}", shown, number + 1, files),
+           "the first file is the one to name: it has the model's configuration");
+  if (files > kFilesMax) refuse("gguf.split", fmt::format("{} is one of {} files", shown, files));
+  for (int64_t part = 2; part <= files; ++part) {
+    const auto file = MappedFile::open(name_of_part(path, part, files));
+    Gguf other = read_gguf(file->bytes(), file);
+    if (other.integer("split.no") != part - 1 || other.integer("split.count") != files)
+      refuse("gguf.split", fmt::format("file {} says that it is number {} of {}", part,
+                                       other.integer("split.no").value_or(0) + 1,
+                                       other.integer("split.count").value_or(1)));
+    first.tensors.merge(std::move(other.tensors), "gguf.tensor");
+  }
+  const auto found = static_cast<int64_t>(first.tensors.all().size());
+  if (const auto stated = first.integer("split.tensors.count"); stated && *stated != found)
+    refuse("gguf.split",
+           fmt::format("{} files have {} tensors; the first one says {}", files, found, *stated));
+}
+
 }  // namespace
 
 bool is_gguf(std::span<const std::byte> bytes) {
@@ -293,7 +326,10 @@ Gguf read_gguf(std::span<const std::byte> bytes, std::shared_ptr<const void> own
 
 Gguf read_gguf(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
-  return read_gguf(file->bytes(), file);
+  Gguf first = read_gguf(file->bytes(), file);
+  if (const int64_t files = first.integer("split.count").value_or(1); files > 1)
+    add_other_files(first, path, files);
+  return first;
 }
 
 }  // namespace opentrn::import::weights

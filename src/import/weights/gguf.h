@@ -36,7 +36,8 @@ struct Gguf {
 // `owner` keeps `bytes` alive. Input faults gguf.header, gguf.metadata and gguf.tensor; not modelled
 // gguf.type for tensors whose type is not read.
 Gguf read_gguf(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
-// Mapped.
+// Mapped. The first of several files that gguf-split made stands for all, which lie beside it; an input fault
+// gguf.split where they do not belong to each other.
 Gguf read_gguf(const std::filesystem::path& path);
 bool is_gguf(std::span<const std::byte> bytes);
 
