@@ -47,7 +47,7 @@ def shares_of(folder: Path) -> list[int]:
     config = json.loads((folder / "config.json").read_text())
     kind = config["architectures"][0]
     config = config.get("text_config", config)
-    if kind.startswith("Olmo"):
+    if kind.startswith(("Olmo", "MiniMax")):
         return []  # norms over all heads
     heads = config.get("num_attention_heads", config.get("n_head"))
     keys = config.get("num_key_value_heads", heads)

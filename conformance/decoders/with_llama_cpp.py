@@ -14,7 +14,8 @@ from typing import Any
 LISTED = (
     "llama", "llama-lora", "llama3", "llama-yarn", "llama-biases", "mixtral", "qwen2", "qwen3", "qwen2-moe",
     "qwen3-moe", "glm4-lora", "olmo2", "olmo3", "granite", "gpt-oss", "phi3", "phi3-lora", "stablelm",
-    "stablelm-lora", "pythia", "images-llava", "images-qwen2.5", "images-qwen3",
+    "stablelm-lora", "pythia", "seed-oss", "ernie4.5", "olmoe", "exaone4", "arcee-lora",
+    "nemotron", "nemotron-biases", "images-llava", "images-qwen2.5", "images-qwen3",
 )  # fmt: skip
 TIED = {"tie_word_embeddings": True}
 LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,

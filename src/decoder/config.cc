@@ -277,6 +277,7 @@ static Config config_with_layer_norms(Family family, const Json& json) {
                   : family == Family::kStableLm   ? config_of_stablelm(json)
                   : family == Family::kStarCoder2 ? config_of_starcoder2(json)
                   : family == Family::kPhi        ? config_of_phi(json)
+                  : family == Family::kNemotron   ? config_of_nemotron(json)
                                                   : config_of_cohere(json, family);
   check_sizes(config);
   if (!config.position_table) add_rope_of_json(config, json);
@@ -285,16 +286,25 @@ static Config config_with_layer_norms(Family family, const Json& json) {
 }
 
 static void add_family(Config& config, const Json& json, Family family) {
-  if (family != Family::kSmolLm3) add_windows_of_qwen(config, json, family);
-  if (family < Family::kGemma) add_activation(config, json);
+  if (family != Family::kSmolLm3 && family != Family::kDots1) add_windows_of_qwen(config, json, family);
+  if (family < Family::kGemma && family != Family::kArcee) add_activation(config, json);
   switch (family) {
     case Family::kMixtral: add_experts(config, json, family); [[fallthrough]];
     case Family::kMistral: return add_windows(config, json, 0);
     case Family::kQwenMoe: return add_experts(config, json, family);
     case Family::kGptOss: return add_gpt_oss(config, json);
+    case Family::kMiniMaxM2: return add_minimax_m2(config, json);
+    case Family::kOlmoe: return add_olmoe(config, json);
+    case Family::kDots1: return add_dots1(config, json);
+    case Family::kExaone4: return add_exaone4(config, json);
+    case Family::kSeedOss: return add_seed_oss(config, json);
+    case Family::kErnie4_5: return add_ernie4_5(config, json);
+    case Family::kMinistral3: return add_ministral3(config, json);
+    case Family::kArcee: return add_arcee(config, json);
     case Family::kSmolLm3: return add_smollm3(config, json);
     case Family::kLlama4: return add_llama4(config, json);
     case Family::kDeepSeekV2:
+    case Family::kGlm4MoeLite:
     case Family::kDeepSeekV3: return add_deepseek(config, json, family);
     case Family::kGlm4Moe: return add_glm4_moe(config, json);
     case Family::kGlm:

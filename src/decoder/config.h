@@ -18,13 +18,15 @@
 
 namespace opentrn::decoder {
 
-enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu };
+// kRelu2: the square of kRelu.
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu, kRelu2 };
 // How a folder of Hugging Face calls the tensors of a model: tables of tensor_names.cc.
 enum class NameTable : uint8_t {
   kLlama,
   kLlama4,
   kGlm4,
   kDeepSeek,
+  kMiniMaxM2,
   kGpt2,
   kGptNeoX,
   kOpt,
@@ -72,9 +74,11 @@ struct Config {
   // Queries and keys of layers that turn them are normed behind it, without weights (Llama 4).
   bool qk_norm_of_turned = false;
   // Queries of layers that do not turn grow with their positions p, by 1 + g ln(1 + floor((p + 1) / n)); 0:
-  // they do not (Llama 4).
+  // they do not (Llama 4). With `all_queries_grow` those of all layers do, by p in place of p + 1 (Ministral
+  // 3).
   double query_growth = 0;
   int64_t query_growth_positions = 0;
+  bool all_queries_grow = false;
   bool tied = false;  // logits come from the table of embeddings
   // Gemma's. A file has its norms' weights less 1.
   bool norms_less_one = false;
@@ -187,6 +191,7 @@ struct Config {
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
   bool is_unturned(int64_t layer) const { return !unturned.empty() && unturned[static_cast<size_t>(layer)]; }
+  bool has_grown_queries(int64_t layer) const { return all_queries_grow || is_unturned(layer); }
   bool has_experts(int64_t layer) const {
     return experts > 0 && (dense.empty() || !dense[static_cast<size_t>(layer)]);
   }

@@ -48,6 +48,7 @@ constexpr KeyRow kReals[] = {
     {"attention.layer_norm_epsilon", "layer_norm_eps"},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
     {"attention.layer_norm_epsilon", "norm_epsilon"},
+    {"attention.layer_norm_epsilon", "norm_eps"},
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base", "rotary_emb_base"},
     {"rope.freq_base_swa", "rope_local_base_freq"},
@@ -70,8 +71,8 @@ class Keys {
   Json config_json() const {
     for (const char* key : kNeeded)
       if (!integer(key)) refuse_config(fmt::format("the file has no {}{}", prefix_, key));
-    const bool mixes =
-        row_.family == Family::kMixtral || row_.family == Family::kQwenMoe || row_.family == Family::kGptOss;
+    const bool mixes = row_.family == Family::kMixtral || row_.family == Family::kOlmoe ||
+                       row_.family == Family::kQwenMoe || row_.family == Family::kGptOss;
     if (!mixes && integer("expert_count").value_or(0) > 0)
       refuse_architecture(fmt::format("'{}' with a mixture of experts", row_.gguf),
                           "of GGUF files those of llama, qwen2moe, qwen3moe and gpt-oss are read");
@@ -131,6 +132,8 @@ class Keys {
     json["attention_bias"] = has("blk.0.attn_output.bias");
     json["use_bias"] = has("blk.0.ffn_up.bias");
     json["use_qkv_bias"] = has("blk.0.attn_q.bias");
+    json["mlp_bias"] = has("blk.0.ffn_up.bias");
+    if (row_.family == Family::kArcee || row_.family == Family::kNemotron) json["hidden_act"] = "relu2";
   }
 
   // Which layers have a window: every one but each so many's last, or a list.
@@ -210,6 +213,7 @@ class Keys {
     const int64_t layers = json["num_hidden_layers"].get<int64_t>();
     switch (row_.family) {
       case Family::kMixtral:
+      case Family::kOlmoe:
       case Family::kGptOss: json["intermediate_size"] = features; break;
       case Family::kQwenMoe:
         json["moe_intermediate_size"] = features;

@@ -25,6 +25,8 @@ enum class Family : uint8_t {
   kLlama,
   kMistral,
   kMixtral,
+  kMiniMaxM2,
+  kOlmoe,
   kQwenMoe,
   kGptOss,
   kSmolLm3,
@@ -32,10 +34,17 @@ enum class Family : uint8_t {
   kDeepSeekV2,
   kDeepSeekV3,
   kGlm4Moe,
+  kGlm4MoeLite,
+  kDots1,
   kGlm,
   kGlm4,
   kOlmo2,
   kOlmo3,
+  kExaone4,
+  kSeedOss,
+  kErnie4_5,
+  kMinistral3,
+  kArcee,
   kPhi3,
   kGemma,
   kGemma2,
@@ -47,7 +56,8 @@ enum class Family : uint8_t {
   kStarCoder2,
   kPhi,
   kCohere,
-  kCohere2
+  kCohere2,
+  kNemotron
 };
 
 // Input fault decoder.config.
@@ -78,6 +88,14 @@ void add_olmo2(Config& config, const Json& json, Family family);
 void add_llama4(Config& config, const Json& json);
 void add_deepseek(Config& config, const Json& json, Family family);
 void add_glm4_moe(Config& config, const Json& json);
+void add_minimax_m2(Config& config, const Json& json);
+void add_olmoe(Config& config, const Json& json);
+void add_dots1(Config& config, const Json& json);
+void add_exaone4(Config& config, const Json& json);
+void add_seed_oss(Config& config, const Json& json);
+void add_ernie4_5(Config& config, const Json& json);
+void add_ministral3(Config& config, const Json& json);
+void add_arcee(Config& config, const Json& json);
 void add_gpt_oss(Config& config, const Json& json);
 void add_experts(Config& config, const Json& json, Family family);
 // The part of each head's features that positions turn; transformers 5 writes it into rope_parameters.
@@ -100,5 +118,6 @@ Config config_of_stablelm(const Json& json);
 Config config_of_starcoder2(const Json& json);
 Config config_of_phi(const Json& json);
 Config config_of_cohere(const Json& json, Family family);
+Config config_of_nemotron(const Json& json);
 
 }  // namespace opentrn::decoder

@@ -190,4 +190,21 @@ Config config_of_cohere(const Json& json, Family family) {
   return config;
 }
 
+// transformers' configuration_nemotron.py: layer norms whose weights a file has less 1.
+Config config_of_nemotron(const Json& json) {
+  Config config = common(json, "nemotron", "intermediate_size");
+  config.kv_heads = integer(json, "num_key_value_heads", config.heads);
+  config.head_features = integer(json, "head_dim", config.head_features);
+  config.gated = false;
+  config.norms_less_one = true;
+  add_layer_norms(config, json, "norm_eps");
+  config.qkv_bias = config.output_bias = boolean(json, "attention_bias", false);
+  config.feed_forward_biases = boolean(json, "mlp_bias", false);
+  expect_activation(json, {"hidden_act"}, {"relu2"});
+  config.activation = Activation::kRelu2;
+  add_turned_share(config, json, "partial_rotary_factor", 0.5);
+  config.tied = boolean(json, "tie_word_embeddings", false);
+  return config;
+}
+
 }  // namespace opentrn::decoder

@@ -220,7 +220,9 @@ static void add_experts_of_deepseek(Config& config, const Json& json) {
   config.expert_scale = real(json, "routed_scaling_factor", 1);
   config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
   config.names = NameTable::kDeepSeek;
-  const int64_t first = integer(json, "first_k_dense_replace", 0);
+  int64_t first = integer(json, "first_k_dense_replace", 0);
+  if (const auto types = json.find("mlp_layer_types"); types != json.end() && types->is_array())
+    first = std::ranges::find(*types, "sparse") - types->begin();
   if (integer(json, "moe_layer_freq", 1) != 1) refuse_architecture("experts in every so many layers");
   config.dense.assign(layer_count(config), false);
   for (size_t i = 0; i < config.dense.size() && static_cast<int64_t>(i) < first; ++i) config.dense[i] = true;
@@ -259,7 +261,7 @@ void add_deepseek(Config& config, const Json& json, Family family) {
     const double scale = factor <= 1 ? 1 : 0.1 * real(rope, "mscale_all_dim", 0) * std::log(factor) + 1;
     config.attention_scale *= scale * scale;
   }
-  if (family == Family::kDeepSeekV3) {
+  if (family != Family::kDeepSeekV2) {
     config.sigmoid_scores = config.choice_bias = true;
     return add_groups(config, json);
   }
@@ -280,6 +282,98 @@ void add_glm4_moe(Config& config, const Json& json) {
   add_experts_of_deepseek(config, json);
   config.sigmoid_scores = config.choice_bias = true;
   add_groups(config, json);
+}
+
+// transformers' modular_minimax_m2.py: Mixtral's experts, which are chosen as DeepSeek V3's.
+void add_minimax_m2(Config& config, const Json& json) {
+  config.names = NameTable::kMiniMaxM2;
+  config.experts = integer(json, "num_local_experts");
+  config.experts_taken = integer(json, "num_experts_per_tok");
+  config.expert_features = config.feed_forward;
+  config.expert_weights_sum_to_1 = config.sigmoid_scores = config.choice_bias = true;
+  config.qk_norm_of_all_heads = true;
+  const auto head = static_cast<double>(std::max<int64_t>(config.head_features, 1));
+  // Files say how many features, or which share of them. Half a feature more is rounded down to the number.
+  const int64_t turned = integer(json, "rotary_dim", 0);
+  add_turned_share(
+      config, json, "partial_rotary_factor",
+      turned > 0 && turned < config.head_features ? (static_cast<double>(turned) + 0.5) / head : 1);
+}
+
+// transformers' configuration_olmoe.py.
+void add_olmoe(Config& config, const Json& json) {
+  if (!json.value("clip_qkv", Json()).is_null()) refuse_architecture("queries and keys kept within a limit");
+  config.qk_norm_of_all_heads = true;
+  config.experts = integer(json, json.contains("num_experts") ? "num_experts" : "num_local_experts");
+  config.experts_taken = integer(json, "num_experts_per_tok");
+  config.expert_features = config.feed_forward;
+  config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
+}
+
+// transformers' configuration_dots1.py: DeepSeek V3's experts behind Qwen 3's attention.
+void add_dots1(Config& config, const Json& json) {
+  add_experts_of_deepseek(config, json);
+  config.sigmoid_scores = config.choice_bias = true;
+  add_groups(config, json);
+  add_windows(config, json, 0);
+  if (json.value("layer_types", Json()).is_array()) return;
+  const int64_t whole = integer(json, "max_window_layers", 62);
+  for (size_t i = 0; i < config.windowed.size() && static_cast<int64_t>(i) < whole; ++i)
+    config.windowed[i] = false;
+  drop_if_none(config.windowed);
+}
+
+// transformers' configuration_exaone4.py: norms of what a layer gives, and layers that see everything know no
+// positions where others have a window.
+void add_exaone4(Config& config, const Json& json) {
+  config.norms_before = false;
+  config.norms_after = true;
+  // "LLLG": so many, the last of which sees everything.
+  const Json pattern = json.value("sliding_window_pattern", Json(4));
+  if (pattern.is_string())
+    add_windows(config, json, static_cast<int64_t>(pattern.get<std::string>().size()));
+  else
+    add_windows(config, json, pattern.is_null() ? 0 : integer(json, "sliding_window_pattern", 4));
+  if (json.value("sliding_window", Json()).is_null()) return;
+  config.unturned.assign(layer_count(config), true);
+  for (size_t i = 0; i < std::min(config.unturned.size(), config.windowed.size()); ++i)
+    config.unturned[i] = !config.windowed[i];
+}
+
+// transformers' configuration_seed_oss.py.
+void add_seed_oss(Config& config, const Json& json) {
+  if (boolean(json, "mlp_bias", false)) refuse_architecture("biases of feed-forward layers");
+  config.qkv_bias = boolean(json, "attention_bias", true);
+  config.output_bias = boolean(json, "attention_out_bias", false);
+}
+
+// transformers' configuration_ernie4_5.py.
+void add_ernie4_5(Config& config, const Json& json) {
+  if (boolean(json, "use_bias", false)) refuse_architecture("biases of feed-forward layers");
+  config.rows_interleaved = true;
+  config.tied = boolean(json, "tie_word_embeddings", true);
+  config.rope_base = 500000;
+}
+
+// transformers' configuration_ministral3.py: queries of all layers grow beyond the trained positions.
+void add_ministral3(Config& config, const Json& json) {
+  add_windows(config, json, 0);
+  const Json rope = json.value("rope_parameters", Json::object());
+  if (!rope.is_object() || !rope.contains("llama_4_scaling_beta")) return;
+  config.all_queries_grow = true;
+  config.query_growth = real(rope, "llama_4_scaling_beta", 0);
+  config.query_growth_positions = integer(rope, "original_max_position_embeddings");
+  expect_size("original_max_position_embeddings", config.query_growth_positions);
+  if (!std::isfinite(config.query_growth))
+    refuse_config(fmt::format("llama_4_scaling_beta is {}", config.query_growth));
+}
+
+// transformers' configuration_arcee.py.
+void add_arcee(Config& config, const Json& json) {
+  expect_activation(json, {"hidden_act"}, {"relu2"});
+  config.activation = Activation::kRelu2;
+  config.gated = false;
+  config.feed_forward_biases = boolean(json, "mlp_bias", false);
 }
 
 // transformers' configuration_gpt_oss.py.

@@ -45,6 +45,10 @@ constexpr TypeRow kTypes[] = {
      R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
          "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-6,
          "max_position_embeddings": 131072, "sliding_window": 4096})"},
+    {"ministral3", "Ministral3ForCausalLM",
+     R"({"vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 34,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-5,
+         "max_position_embeddings": 262144})"},
     {"qwen2", "Qwen2ForCausalLM", "{}"},
     {"qwen3", "Qwen3ForCausalLM", "{}"},
 };

@@ -283,7 +283,7 @@ class StepBuilder : private LatentOps {
     const bool global = !config_.position_table && (layer < 0 || !local);
     if (global) turns_ = turns_of(weight("rope"), config_.rope_scale);
     const bool grows = config_.query_growth != 0 && bucket_.context >= config_.query_growth_positions;
-    if (grows && (layer < 0 || config_.is_unturned(layer)))
+    if (grows && (layer < 0 || config_.has_grown_queries(layer)))
       growth_ = builder_.reshape(rows_of(weight(kQueryGrowth), positions_), {rows_});
     if (local) local_turns_ = turns_of(weight("local_rope"), config_.local_rope_scale);
     find_masks();
@@ -397,7 +397,7 @@ class StepBuilder : private LatentOps {
       q = cut(both, 0, queries);
       k = cut(both, queries, keys);
     }
-    if (growth_ && config_.is_unturned(layer_)) q = grown(q);
+    if (growth_ && config_.has_grown_queries(layer_)) q = grown(q);
     const Dims context{bucket_.sequences, bucket_.context, keys, features};
     const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, context, results);
     const ValueId all_values =

@@ -93,6 +93,10 @@ graph::ValueId StepOps::rows_of(ValueId table, ValueId indices) {
 graph::ValueId StepOps::activated(ValueId x) {
   switch (config_.activation) {
     case Activation::kSilu: return binary(OpKind::multiply_, x, builder_.add(OpKind::logistic_, {x}));
+    case Activation::kRelu2: {
+      const ValueId kept = binary(OpKind::maximum_, x, builder_.splat(builder_.type(x), 0.0));
+      return binary(OpKind::multiply_, kept, kept);
+    }
     case Activation::kRelu: return binary(OpKind::maximum_, x, builder_.splat(builder_.type(x), 0.0));
     case Activation::kGelu: {
       const ValueId share = builder_.add(OpKind::chlo_erf_, {scaled(x, std::numbers::sqrt2 / 2)});

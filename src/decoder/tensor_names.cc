@@ -41,8 +41,8 @@ constexpr NameRow kNames[] = {
     {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
     {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
     {"positions", "position_embd.weight", ""},
-    {"up_bias", "blk.{}.ffn_up.bias", ""},
-    {"down_bias", "blk.{}.ffn_down.bias", ""},
+    {"up_bias", "blk.{}.ffn_up.bias", "model.layers.{}.mlp.up_proj.bias"},
+    {"down_bias", "blk.{}.ffn_down.bias", "model.layers.{}.mlp.down_proj.bias"},
     {"fc", "", "fc.weight"},
     {"fc_bias", "", "fc.bias"},
 };
@@ -92,6 +92,11 @@ constexpr NameRow kGptOss[] = {
     {"experts_gate_up_bias", "", "model.layers.{}.mlp.experts.gate_up_proj_bias"},
     {"experts_down_bias", "blk.{}.ffn_down_exps.bias", "model.layers.{}.mlp.experts.down_proj_bias"},
 };
+// llama.cpp calls this norm after what it is behind, and not after what it is in front of.
+constexpr NameRow kSeedOss[] = {
+    {"feed_forward_norm", "blk.{}.post_attention_norm.weight",
+     "model.layers.{}.post_attention_layernorm.weight"},
+};
 // Of files in which several parts lie below each other.
 constexpr NameRow kFusedQkv[] = {
     {"q", "blk.{}.attn_qkv.weight", "model.layers.{}.self_attn.qkv_proj.weight"},
@@ -128,6 +133,13 @@ constexpr NameRow kDeepSeek[] = {
     {"shared_expert_gate", "", "model.layers.{}.mlp.shared_experts.gate_proj.weight"},
     {"shared_expert_up", "", "model.layers.{}.mlp.shared_experts.up_proj.weight"},
     {"shared_expert_down", "", "model.layers.{}.mlp.shared_experts.down_proj.weight"},
+};
+constexpr NameRow kMiniMaxM2[] = {
+    {"router", "", "model.layers.{}.block_sparse_moe.gate.weight"},
+    {"router_bias", "", "model.layers.{}.block_sparse_moe.e_score_correction_bias"},
+    {"expert_gate", "", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
+    {"expert_up", "", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
+    {"expert_down", "", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
 };
 constexpr NameRow kGlm4[] = {
     {"after_attention_norm", "", "model.layers.{}.post_self_attn_layernorm.weight"},
@@ -224,6 +236,7 @@ std::span<const NameRow> table_of(NameTable names) {
     case NameTable::kLlama4: return kLlama4;
     case NameTable::kGlm4: return kGlm4;
     case NameTable::kDeepSeek: return kDeepSeek;
+    case NameTable::kMiniMaxM2: return kMiniMaxM2;
     case NameTable::kGpt2: return kGpt2;
     case NameTable::kGptNeoX: return kGptNeoX;
     case NameTable::kOpt: return kOpt;
@@ -243,6 +256,7 @@ std::string tensor_name(const Config& config, FileFormat format, std::string_vie
   if (config.names != NameTable::kLlama && format == FileFormat::kHuggingFace)
     tables.push_back(table_of(config.names));
   if (config.expert_biases()) tables.push_back(kGptOss);
+  if (config.architecture == "seed_oss") tables.push_back(kSeedOss);
   if (config.fused_qkv) tables.push_back(kFusedQkv);
   if (config.fused_gate_up) tables.push_back(kFusedGateUp);
   if (config.norms_after) tables.push_back(kNormsAfter);

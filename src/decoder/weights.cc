@@ -551,7 +551,8 @@ class Loader {
 
   void growths(Target target) const {
     for (int64_t position = 0; position < config_.context; ++position) {
-      const int64_t spans = (position + 1) / config_.query_growth_positions;
+      const int64_t spans =
+          (config_.all_queries_grow ? position : position + 1) / config_.query_growth_positions;
       target.put(position,
                  static_cast<float>(1 + config_.query_growth * std::log1p(static_cast<double>(spans))));
     }

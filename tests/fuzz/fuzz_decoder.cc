@@ -28,74 +28,87 @@ constexpr std::string_view kCommon =
         "intermediate_size":48,"vocab_size":40,"max_position_embeddings":64,"rms_norm_eps":1e-5,
         "rope_theta":1000.0})";
 
-#define EXPERTS                                                                                      \
-  R"("n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":24,"n_shared_experts":2,)" \
-  R"("first_k_dense_replace":1,"n_group":4,"topk_group":2,"routed_scaling_factor":1.7,)"
-#define LATENT                                                                                               \
-  R"("num_key_value_heads":4,"kv_lora_rank":12,"q_lora_rank":10,"qk_nope_head_dim":6,"qk_rope_head_dim":4,)" \
-  R"("v_head_dim":5,)"
-#define YARN                                                                                    \
-  R"("rope_scaling":{"type":"yarn","factor":4.0,"beta_fast":8.0,"beta_slow":0.5,"mscale":1.0,)" \
-  R"("mscale_all_dim":0.7,"original_max_position_embeddings":32})"
+// Keys that several families add.
+constexpr std::string_view kExperts =
+    R"({"n_routed_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":24,"n_shared_experts":2,
+        "first_k_dense_replace":1,"n_group":4,"topk_group":2,"routed_scaling_factor":1.7})";
+constexpr std::string_view kLatent =
+    R"({"num_key_value_heads":4,"kv_lora_rank":12,"q_lora_rank":10,"qk_nope_head_dim":6,"qk_rope_head_dim":4,
+        "v_head_dim":5})";
+constexpr std::string_view kYarn =
+    R"({"rope_scaling":{"type":"yarn","factor":4.0,"beta_fast":8.0,"beta_slow":0.5,"mscale":1.0,
+        "mscale_all_dim":0.7,"original_max_position_embeddings":32}})";
+struct FamilyRow {
+  std::string_view own;
+  std::array<std::string_view, 3> more = {};
+};
 
 // What each family adds to them.
-constexpr auto kFamilies = std::to_array<std::string_view>({
-    R"({"architectures":["LlamaForCausalLM"],"attention_bias":true,"tie_word_embeddings":true,
+constexpr auto kFamilies = std::to_array<FamilyRow>({
+    {R"({"architectures":["LlamaForCausalLM"],"attention_bias":true,"tie_word_embeddings":true,
         "rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
-        "original_max_position_embeddings":32}})",
-    R"({"architectures":["MistralForCausalLM"],"sliding_window":10})",
-    R"({"architectures":["MixtralForCausalLM"],"num_local_experts":6,"num_experts_per_tok":2})",
-    R"({"architectures":["Qwen2ForCausalLM"],"use_sliding_window":true,"sliding_window":7,
-        "max_window_layers":1})",
-    R"({"architectures":["Qwen3ForCausalLM"]})",
-    R"({"architectures":["Qwen2MoeForCausalLM"],"num_experts":9,"num_experts_per_tok":3,
+        "original_max_position_embeddings":32}})"},
+    {R"({"architectures":["MistralForCausalLM"],"sliding_window":10})"},
+    {R"({"architectures":["MixtralForCausalLM"],"num_local_experts":6,"num_experts_per_tok":2})"},
+    {R"({"architectures":["Qwen2ForCausalLM"],"use_sliding_window":true,"sliding_window":7,
+        "max_window_layers":1})"},
+    {R"({"architectures":["Qwen3ForCausalLM"]})"},
+    {R"({"architectures":["Qwen2MoeForCausalLM"],"num_experts":9,"num_experts_per_tok":3,
         "moe_intermediate_size":24,"shared_expert_intermediate_size":40,"decoder_sparse_step":1,
-        "mlp_only_layers":[1]})",
-    R"({"architectures":["Qwen3MoeForCausalLM"],"num_experts":9,"num_experts_per_tok":3,
-        "moe_intermediate_size":24,"norm_topk_prob":true})",
-    R"({"architectures":["GptOssForCausalLM"],"num_local_experts":8,"num_experts_per_tok":2,
-        "attention_bias":true,"swiglu_limit":7.0,"sliding_window":12,)" YARN "}",
-    R"({"architectures":["SmolLM3ForCausalLM"],"no_rope_layers":[1,0]})",
-    R"({"architectures":["Phi3ForCausalLM"],"sliding_window":10,"partial_rotary_factor":0.5,"rope_scaling":
+        "mlp_only_layers":[1]})"},
+    {R"({"architectures":["Qwen3MoeForCausalLM"],"num_experts":9,"num_experts_per_tok":3,
+        "moe_intermediate_size":24,"norm_topk_prob":true})"},
+    {R"({"architectures":["GptOssForCausalLM"],"num_local_experts":8,"num_experts_per_tok":2,
+        "attention_bias":true,"swiglu_limit":7.0,"sliding_window":12})",
+     {kYarn}},
+    {R"({"architectures":["SmolLM3ForCausalLM"],"no_rope_layers":[1,0]})"},
+    {R"({"architectures":["Phi3ForCausalLM"],"sliding_window":10,"partial_rotary_factor":0.5,"rope_scaling":
         {"rope_type":"longrope","original_max_position_embeddings":32,"factor":4.0,"short_factor":[1.0,1.5],
-        "long_factor":[1.0,3.5]}})",
-    R"({"architectures":["GemmaForCausalLM"],"hidden_act":"gelu"})",
-    R"({"architectures":["Gemma2ForCausalLM"],"sliding_window":12,"query_pre_attn_scalar":24,
-        "attn_logit_softcapping":3.0,"final_logit_softcapping":2.0,"hidden_activation":"gelu_pytorch_tanh"})",
-    R"({"architectures":["Gemma3ForCausalLM"],"sliding_window":8,"query_pre_attn_scalar":20,
+        "long_factor":[1.0,3.5]}})"},
+    {R"({"architectures":["GemmaForCausalLM"],"hidden_act":"gelu"})"},
+    {R"({"architectures":["Gemma2ForCausalLM"],"sliding_window":12,"query_pre_attn_scalar":24,
+        "attn_logit_softcapping":3.0,"final_logit_softcapping":2.0,"hidden_activation":"gelu_pytorch_tanh"})"},
+    {R"({"architectures":["Gemma3ForCausalLM"],"sliding_window":8,"query_pre_attn_scalar":20,
         "rope_local_base_freq":500.0,"layer_types":["full_attention","sliding_attention"],"rope_parameters":
         {"full_attention":{"rope_type":"yarn","factor":4.0,"rope_theta":5000.0,
         "original_max_position_embeddings":32},"sliding_attention":{"rope_type":"linear","factor":2.0,
-        "rope_theta":300.0}}})",
-    R"({"architectures":["Llama4ForCausalLM"],"num_local_experts":5,"num_experts_per_tok":2,
+        "rope_theta":300.0}}})"},
+    {R"({"architectures":["Llama4ForCausalLM"],"num_local_experts":5,"num_experts_per_tok":2,
         "intermediate_size_mlp":40,"interleave_moe_layer_step":2,"attention_chunk_size":12,
-        "no_rope_layers":[1,0],"floor_scale":8,"attn_scale":0.3})",
-    R"({"architectures":["GlmForCausalLM"],"attention_bias":false,"partial_rotary_factor":0.5})",
-    R"({"architectures":["Glm4ForCausalLM"],"attention_bias":true,"partial_rotary_factor":0.5})",
-    R"({"architectures":["Glm4MoeForCausalLM"],)" EXPERTS
-    R"("norm_topk_prob":true,"use_qk_norm":true,"attention_bias":true,"partial_rotary_factor":0.5})",
-    R"({"architectures":["Olmo2ForCausalLM"]})",
-    R"({"architectures":["Olmo3ForCausalLM"],"sliding_window":10})",
-    R"({"architectures":["DeepseekV2ForCausalLM"],)" EXPERTS LATENT
-    R"("topk_method":"group_limited_greedy"})",
-    R"({"architectures":["DeepseekV3ForCausalLM"],)" EXPERTS LATENT R"("norm_topk_prob":true,)" YARN "}",
-    R"({"architectures":["CohereForCausalLM"],"logit_scale":0.3,"layer_norm_eps":1e-5,"use_qk_norm":false})",
-    R"({"architectures":["Cohere2ForCausalLM"],"logit_scale":0.3,"layer_norm_eps":1e-5,"sliding_window":10})",
-    R"({"architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":32,"n_head":4,"n_positions":64,"n_inner":40,
-        "layer_norm_epsilon":1e-5})",
-    R"({"architectures":["GPTNeoXForCausalLM"],"rotary_pct":0.25,"rotary_emb_base":500,
-        "use_parallel_residual":true,"hidden_act":"relu"})",
-    R"({"architectures":["OPTForCausalLM"],"ffn_dim":48,"word_embed_proj_dim":32})",
-    R"({"architectures":["StableLmForCausalLM"],"use_qkv_bias":true})",
-    R"({"architectures":["Starcoder2ForCausalLM"],"sliding_window":9})",
-    R"({"architectures":["PhiForCausalLM"],"hidden_act":"gelu_new","partial_rotary_factor":0.5})",
-    R"({"architectures":["LlavaForConditionalGeneration"],"text_config":{"model_type":"llama",
+        "no_rope_layers":[1,0],"floor_scale":8,"attn_scale":0.3})"},
+    {R"({"architectures":["GlmForCausalLM"],"attention_bias":false,"partial_rotary_factor":0.5})"},
+    {R"({"architectures":["Glm4ForCausalLM"],"attention_bias":true,"partial_rotary_factor":0.5})"},
+    {R"({"architectures":["Glm4MoeForCausalLM"],"norm_topk_prob":true,"use_qk_norm":true,"attention_bias":true,"partial_rotary_factor":0.5})",
+     {kExperts}},
+    {R"({"architectures":["Olmo2ForCausalLM"]})"},
+    {R"({"architectures":["Olmo3ForCausalLM"],"sliding_window":10})"},
+    {R"({"architectures":["DeepseekV2ForCausalLM"],"topk_method":"group_limited_greedy"})",
+     {kExperts, kLatent}},
+    {R"({"architectures":["DeepseekV3ForCausalLM"],"norm_topk_prob":true})", {kExperts, kLatent, kYarn}},
+    {R"({"architectures":["CohereForCausalLM"],"logit_scale":0.3,"layer_norm_eps":1e-5,"use_qk_norm":false})"},
+    {R"({"architectures":["Cohere2ForCausalLM"],"logit_scale":0.3,"layer_norm_eps":1e-5,"sliding_window":10})"},
+    {R"({"architectures":["GPT2LMHeadModel"],"n_layer":2,"n_embd":32,"n_head":4,"n_positions":64,"n_inner":40,
+        "layer_norm_epsilon":1e-5})"},
+    {R"({"architectures":["GPTNeoXForCausalLM"],"rotary_pct":0.25,"rotary_emb_base":500,
+        "use_parallel_residual":true,"hidden_act":"relu"})"},
+    {R"({"architectures":["OPTForCausalLM"],"ffn_dim":48,"word_embed_proj_dim":32})"},
+    {R"({"architectures":["StableLmForCausalLM"],"use_qkv_bias":true})"},
+    {R"({"architectures":["Starcoder2ForCausalLM"],"sliding_window":9})"},
+    {R"({"architectures":["PhiForCausalLM"],"hidden_act":"gelu_new","partial_rotary_factor":0.5})"},
+    {R"({"architectures":["SeedOssForCausalLM"],"attention_bias":true,"attention_out_bias":true})"},
+    {R"({"architectures":["Ernie4_5ForCausalLM"]})"},
+    {R"({"architectures":["Ministral3ForCausalLM"],"rope_parameters":{"rope_type":"yarn","factor":4.0,
+        "original_max_position_embeddings":8,"llama_4_scaling_beta":0.1}})"},
+    {R"({"architectures":["OlmoeForCausalLM"],"num_experts":7,"num_experts_per_tok":3})"},
+    {R"({"architectures":["Exaone4ForCausalLM"],"sliding_window":9,"sliding_window_pattern":"LG"})"},
+    {R"({"architectures":["ArceeForCausalLM"],"hidden_act":"relu2","mlp_bias":true})"},
+    {R"({"architectures":["NemotronForCausalLM"],"hidden_act":"relu2","norm_eps":1e-5,"attention_bias":true,
+        "partial_rotary_factor":0.5})"},
+    {R"({"architectures":["MiniMaxM2ForCausalLM"],"num_local_experts":6,"num_experts_per_tok":2,"rotary_dim":4})"},
+    {R"({"architectures":["LlavaForConditionalGeneration"],"text_config":{"model_type":"llama",
         "num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,"intermediate_size":48,
-        "vocab_size":40}})",
+        "vocab_size":40}})"},
 });
-#undef EXPERTS
-#undef LATENT
-#undef YARN
 
 // What takes a value's place.
 constexpr auto kValues = std::to_array<std::string_view>({
@@ -161,7 +174,10 @@ constexpr std::string_view kWords[] = {"-1", "1e400", "null", "[[", "{\"", "1844
 
 json family(SplitMix64& random) {
   json config = json::parse(kCommon);
-  config.merge_patch(json::parse(kFamilies[random.below(static_cast<uint32_t>(kFamilies.size()))]));
+  const FamilyRow& row = kFamilies[random.below(static_cast<uint32_t>(kFamilies.size()))];
+  for (const std::string_view more : row.more)
+    if (!more.empty()) config.merge_patch(json::parse(more));
+  config.merge_patch(json::parse(row.own));
   return config;
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 from tiny import gguf_bytes, interleaved
 from tiny_families import Family
 from tiny_folders import FOLDERS, Folder
+from tiny_later import Later
 from tiny_layer_norms import LAYERS, LayerNorms
 
 Weights = dict[str, np.ndarray]
@@ -27,6 +28,7 @@ _LLAMA = (
 _ONE_NORM = (*_LLAMA, ("post_attention_layernorm", "ffn_norm"))
 _NORMS_AFTER = (*_LLAMA, ("post_attention_layernorm", "post_attention_norm"), ("pre_feedforward_layernorm", "ffn_norm"),
                 ("post_feedforward_layernorm", "post_ffw_norm"))  # fmt: skip
+_SEED_OSS = (*_LLAMA, ("post_attention_layernorm", "post_attention_norm"))
 _GLM4 = (*_LLAMA, ("post_self_attn_layernorm", "post_attention_norm"), ("post_attention_layernorm", "ffn_norm"),
          ("post_mlp_layernorm", "post_ffw_norm"))  # fmt: skip
 _GPT2 = (("wte", "token_embd"), ("wpe", "position_embd"), ("ln_f", "output_norm"), ("h.", "blk."),
@@ -38,7 +40,7 @@ _NEOX = (("gpt_neox.embed_in", "token_embd"), ("gpt_neox.final_layer_norm", "out
          ("mlp.dense_h_to_4h", "ffn_up"), ("mlp.dense_4h_to_h", "ffn_down"))  # fmt: skip
 # A head's features, by which llama.cpp scales scores of all but the largest models of Gemma.
 _WIDTH = {"query_pre_attn_scalar": 16}
-_TURNED = ("smollm3",)  # rows of queries and keys that the converter lays in turns
+_TURNED = ("smollm3", "arcee")  # rows of queries and keys that the converter lays in turns
 
 
 def _folder(name: str, **change: Any) -> Folder:
@@ -68,6 +70,11 @@ ROWS: dict[str, Row] = {
     "command-r": ("command-r", lambda: Family("command-r"), _ONE_NORM, {"logit_scale": 0.3}),
     "command-r7b": ("cohere2", lambda: Family("command-r7b"), _ONE_NORM,
                     {"logit_scale": 0.3, "attention.sliding_window": 10}),
+    "seed-oss": ("seed_oss", lambda: Later("seed-oss"), _SEED_OSS, {}),
+    "ernie 4.5": ("ernie4_5", lambda: Later("ernie 4.5"), _ONE_NORM, {}),
+    "exaone 4": ("exaone4", lambda: Later("exaone 4"), _NORMS_AFTER, {"attention.sliding_window": 9}),
+    "arcee": ("arcee", lambda: Later("arcee"), _ONE_NORM, {}),
+    "nemotron": ("nemotron", lambda: Later("nemotron with biases"), _ONE_NORM, {"rope.dimension_count": 8}),
     "gpt2": ("gpt2", lambda: _folder("gpt2"), _GPT2, {}),
     "pythia": ("gptneox", lambda: LayerNorms("pythia"), _NEOX, {"rope.dimension_count": 4, "rope.freq_base": 500.0}),
     "stablelm": ("stablelm", lambda: LayerNorms("stablelm"), _ONE_NORM, {"rope.dimension_count": 4}),
@@ -99,7 +106,7 @@ def tensors(model: Folder, architecture: str, names: tuple[tuple[str, str], ...]
     made = {f"rope_factors_{kind}.weight": np.array(scaling[f"{kind}_factor"], np.float32)
             for kind in ("short", "long") if f"{kind}_factor" in scaling}  # fmt: skip
     for name, value in weights_of(model).items():
-        if name.endswith("norm.weight") and architecture.startswith("gemma"):
+        if name.endswith("norm.weight") and architecture.startswith(("gemma", "nemotron")):
             value = value + np.float32(1)
         if architecture == "gpt2" and value.ndim == 2 and name.startswith("h."):
             value = np.ascontiguousarray(value.T)

@@ -1,7 +1,8 @@
-"""Small models of DeepSeek V2 and V3 and GLM-4.5, and what they compute, in NumPy in float64: keys and values of every
-head are made of the latent features, as the papers have it.
+"""Small models of DeepSeek V2 and V3, GLM-4.5 and 4.7 Flash and Dots 1, and what they compute, in float64: keys and
+values of every head are made of the latent features, as the papers have it.
 
-Written after transformers' modeling_deepseek_v2.py, modeling_deepseek_v3.py and modeling_glm4_moe.py (5.24).
+Written after transformers' modeling_deepseek_v2.py, modeling_deepseek_v3.py, modeling_glm4_moe.py,
+modeling_glm4_moe_lite.py and modeling_dots1.py (5.24).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ LATENT_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "deepseek v2 lite": ("DeepseekV2ForCausalLM", LATENT | {"q_lora_rank": None, "topk_method": "greedy"}),
     "glm-4.5": ("Glm4MoeForCausalLM", EXPERTS | {"norm_topk_prob": True, "use_qk_norm": True, "attention_bias": True,
                 "partial_rotary_factor": 0.5}),
+    "glm-4.7": ("Glm4MoeLiteForCausalLM", {k: v for k, v in LATENT.items() if k != "first_k_dense_replace"} | {
+                "norm_topk_prob": True, "mlp_layer_types": ["dense", "sparse", "sparse"]}),
+    "dots 1": ("Dots1ForCausalLM", EXPERTS | {"norm_topk_prob": True, "attention_bias": True, "sliding_window": 7,
+               "max_window_layers": 1}),
 }  # fmt: skip
 
 
@@ -40,7 +45,8 @@ class Latent(Folder):
 
     def __init__(self, name: str, seed: int = 0, **change: Any) -> None:
         architecture, config = LATENT_MODELS[name]
-        self.latent = architecture.startswith("Deepseek")
+        self.dots = architecture.startswith("Dots1")
+        self.latent = architecture.startswith(("Deepseek", "Glm4MoeLite"))
         super().__init__(architecture, seed, **({"rms_norm_eps": 1e-2} | config | change))
 
     def _draw(self) -> None:
@@ -56,7 +62,7 @@ class Latent(Folder):
             for norm in ("input_layernorm", "post_attention_layernorm"):
                 self._vector(f"{at}{norm}.weight", h, 1.0)
             (self._draw_latent if self.latent else self._draw_heads)(f"{at}self_attn.", h, heads)
-            if i < c["first_k_dense_replace"]:
+            if i < c.get("first_k_dense_replace", 1):
                 self._draw_gated(f"{at}mlp.", c["intermediate_size"])
                 continue
             self._matrix(f"{at}mlp.gate.weight", c["n_routed_experts"], h, h)
@@ -93,6 +99,8 @@ class Latent(Folder):
             self._matrix(f"{at}{part}_proj.weight", rows, h, h)
             self._vector(f"{at}{part}_proj.bias", rows, 0.0)
         self._matrix(f"{at}o_proj.weight", h, heads * d, heads * d)
+        if self.dots:
+            self._vector(f"{at}o_proj.bias", h, 0.0)
         for norm in "qk":
             self._vector(f"{at}{norm}_norm.weight", d, 1.0)
 
@@ -108,10 +116,11 @@ class Latent(Folder):
             for part in "qkv":
                 made = h @ w[f"{at}{part}_proj.weight"].T + w[f"{at}{part}_proj.bias"]
                 heads[part] = made.reshape(count, -1, d)
-            turns = _rotations(count, d // 2, c["rope_theta"])
+            turning = d if self.dots else d // 2
+            turns = _rotations(count, turning, c["rope_theta"])
             for part in "qk":
                 even = self._normed(heads[part], w[f"{at}{part}_norm.weight"])
-                heads[part] = np.concatenate([_turned(even[..., : d // 2], turns), even[..., d // 2 :]], -1)
+                heads[part] = np.concatenate([_turned(even[..., :turning], turns), even[..., turning:]], -1)
             shared = c["num_attention_heads"] // 2
             return heads["q"], np.repeat(heads["k"], shared, 1), np.repeat(heads["v"], shared, 1), d**-0.5
         latent, turned, plain = (c[k] for k in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
@@ -160,13 +169,16 @@ class Latent(Folder):
     def _llama(self, w: Weights, tokens: list[int]) -> np.ndarray:
         x, count = w["model.embed_tokens.weight"][tokens], len(tokens)
         seen = np.tril(np.ones((count, count), bool))
+        near = np.arange(count)[:, None] - np.arange(count)[None, :] < self.config.get("sliding_window", count)
         for i in range(self.config["num_hidden_layers"]):
             at = f"model.layers.{i}."
             q, k, v, scale = self._heads(w, f"{at}self_attn.", self._normed(x, w[f"{at}input_layernorm.weight"]))
-            shares = _softmax(np.where(seen, np.einsum("qhd,khd->hqk", q, k) * scale, -np.inf))
+            whole = not self.dots or i < self.config["max_window_layers"]
+            scores = np.einsum("qhd,khd->hqk", q, k) * scale
+            shares = _softmax(np.where(seen if whole else seen & near, scores, -np.inf))
             made = np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
-            x = x + made @ w[f"{at}self_attn.o_proj.weight"].T
+            x = x + made @ w[f"{at}self_attn.o_proj.weight"].T + w.get(f"{at}self_attn.o_proj.bias", 0.0)
             h = self._normed(x, w[f"{at}post_attention_layernorm.weight"])
-            dense = i < self.config["first_k_dense_replace"]
+            dense = i < self.config.get("first_k_dense_replace", 1)
             x = x + (_gated(w, f"{at}mlp.", h, _silu) if dense else self._mixture_of(w, f"{at}mlp.", h))
         return self._normed(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
