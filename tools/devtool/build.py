@@ -30,7 +30,7 @@ def binary_dir(preset: str) -> Path:
     raise DevError(f"no preset '{preset}' in CMakePresets.json", "use one of those that ./dev build --help lists")
 
 
-def _ccache() -> dict[str, str]:
+def ccache_environment() -> dict[str, str]:
     """What ccache is told, beside what the environment says."""
     stated = os.environ.get("CCACHE_IGNOREOPTIONS", "")
     return {"CCACHE_IGNOREOPTIONS": f"{stated} {_SAME_OBJECTS}".strip()}
@@ -71,5 +71,5 @@ def build(
     command = [cmake, "--build", folder, "-j", jobs]
     if targets:
         command += ["--target", *targets]
-    run(command, cwd=ROOT, env=_ccache(), hint="read the first compiler error above")
+    run(command, cwd=ROOT, env=ccache_environment(), hint="read the first compiler error above")
     return folder
