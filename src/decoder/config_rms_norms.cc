@@ -201,7 +201,8 @@ void add_llama4(Config& config, const Json& json) {
   config.experts = integer(json, "num_local_experts", 16);
   config.experts_taken = integer(json, "num_experts_per_tok", 1);
   config.expert_features = config.shared_features = config.feed_forward;
-  config.experts_of_inputs = config.stacked_experts = true;
+  config.expert_scores = ExpertScores::kLogisticOfTaken;
+  config.expert_inputs_weighed = config.stacked_experts = true;
   config.shared_gate = false;
   config.feed_forward = integer(json, "intermediate_size_mlp", 16384);
   add_dense_layers_of_llama4(config, json);
@@ -220,6 +221,7 @@ static void add_experts_of_deepseek(Config& config, const Json& json) {
   config.expert_scale = real(json, "routed_scaling_factor", 1);
   config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
   config.names = NameTable::kDeepSeek;
+  config.beside_later_layers = true;
   const int64_t first = integer(json, "first_k_dense_replace", 0);
   if (integer(json, "moe_layer_freq", 1) != 1) refuse_architecture("experts in every so many layers");
   config.dense.assign(layer_count(config), false);
@@ -260,7 +262,8 @@ void add_deepseek(Config& config, const Json& json, Family family) {
     config.attention_scale *= scale * scale;
   }
   if (family == Family::kDeepSeekV3) {
-    config.sigmoid_scores = config.choice_bias = true;
+    config.expert_scores = ExpertScores::kLogistic;
+    config.choice_bias = true;
     return add_groups(config, json);
   }
   // Whatever norm_topk_prob says: modeling_deepseek_v2.py does not read it.
@@ -278,7 +281,8 @@ void add_glm4_moe(Config& config, const Json& json) {
   config.qk_norm = boolean(json, "use_qk_norm", false);
   add_turned_share(config, json, "partial_rotary_factor", 0.5);
   add_experts_of_deepseek(config, json);
-  config.sigmoid_scores = config.choice_bias = true;
+  config.expert_scores = ExpertScores::kLogistic;
+  config.choice_bias = true;
   add_groups(config, json);
 }
 
