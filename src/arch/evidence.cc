@@ -34,7 +34,9 @@ const Fact* overridden(const Tables& tables, const TimedKind& kind) {
 
 std::string why_unknown(const Tables& tables, const TimedKind& kind) {
   if (const Fact* fact = overridden(tables, kind)) return fmt::format("{} was overridden", fact->key);
-  if (kind.generation == Generation::kV4) return "no measurement on Trainium3 is public";
+  const std::string measured = fmt::format("neuron_core.{}.measurements_public", table_key(kind.generation));
+  if (const Fact* fact = default_tables().facts().find(measured); fact && !fact->as<bool>())
+    return fmt::format("no measurement on {} is public", devices(kind.generation));
   return fmt::format("no independent published time of {} is known", kind.text());
 }
 

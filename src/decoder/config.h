@@ -20,6 +20,9 @@ namespace opentrn::decoder {
 
 // kRelu2: the square of kRelu.
 enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu, kRelu, kRelu2 };
+// What the experts of a mixture are taken by and weighed with: the softmax of their scores; their logistic
+// functions; or the scores themselves, whose logistic functions weigh the taken ones (Llama 4).
+enum class ExpertScores : uint8_t { kSoftmax, kLogistic, kLogisticOfTaken };
 // How a folder of Hugging Face calls the tensors of a model: tables of tensor_names.cc.
 enum class NameTable : uint8_t {
   kLlama,
@@ -116,11 +119,11 @@ struct Config {
   int64_t expert_features = 0;  // of one's feed-forward layer
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
-  // What an expert reads, and not what it gives, is weighed, by the logistic function of its score (Llama 4).
-  bool experts_of_inputs = false;
-  // Scores are logistic functions, and not a softmax; a bias of each expert is added where they are compared,
-  // and not where they weigh (DeepSeek V3, GLM-4.5).
-  bool sigmoid_scores = false, choice_bias = false;
+  ExpertScores expert_scores = ExpertScores::kSoftmax;
+  bool expert_inputs_weighed = false;  // what an expert reads is weighed, and not what it gives (Llama 4)
+  // A bias of each expert is added where scores are compared, and not where they weigh (DeepSeek V3,
+  // GLM-4.5).
+  bool choice_bias = false;
   // Experts lie in groups, and are taken from those `groups_taken` whose largest scores are largest: the sum
   // of two with `choice_bias`, else the largest. 0 groups: from all.
   int64_t expert_groups = 0, groups_taken = 0;
@@ -172,6 +175,9 @@ struct Config {
   // Of GGUF files: the same of an adapter's rows, which are Hugging Face's.
   bool adapter_rows_interleaved = false;
   bool beside_images = false;  // a file has towers of images, too, which are not read
+  // A file may have layers behind the model's own, which guess the next token but one ("multi-token
+  // prediction") and are not read (DeepSeek, GLM-4.5).
+  bool beside_later_layers = false;
 
   bool is_latent() const { return latent_features > 0; }
   int64_t plain_features() const { return head_features - turned_features; }  // of a latent model's queries

@@ -201,7 +201,8 @@ void add_llama4(Config& config, const Json& json) {
   config.experts = integer(json, "num_local_experts", 16);
   config.experts_taken = integer(json, "num_experts_per_tok", 1);
   config.expert_features = config.shared_features = config.feed_forward;
-  config.experts_of_inputs = config.stacked_experts = true;
+  config.expert_scores = ExpertScores::kLogisticOfTaken;
+  config.expert_inputs_weighed = config.stacked_experts = true;
   config.shared_gate = false;
   config.feed_forward = integer(json, "intermediate_size_mlp", 16384);
   add_dense_layers_of_llama4(config, json);
@@ -220,6 +221,7 @@ static void add_experts_of_deepseek(Config& config, const Json& json) {
   config.expert_scale = real(json, "routed_scaling_factor", 1);
   config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
   config.names = NameTable::kDeepSeek;
+  config.beside_later_layers = true;
   int64_t first = integer(json, "first_k_dense_replace", 0);
   if (const auto types = json.find("mlp_layer_types"); types != json.end() && types->is_array())
     first = std::ranges::find(*types, "sparse") - types->begin();
@@ -262,7 +264,8 @@ void add_deepseek(Config& config, const Json& json, Family family) {
     config.attention_scale *= scale * scale;
   }
   if (family != Family::kDeepSeekV2) {
-    config.sigmoid_scores = config.choice_bias = true;
+    config.expert_scores = ExpertScores::kLogistic;
+    config.choice_bias = true;
     return add_groups(config, json);
   }
   // Whatever norm_topk_prob says: modeling_deepseek_v2.py does not read it.
@@ -280,7 +283,8 @@ void add_glm4_moe(Config& config, const Json& json) {
   config.qk_norm = boolean(json, "use_qk_norm", false);
   add_turned_share(config, json, "partial_rotary_factor", 0.5);
   add_experts_of_deepseek(config, json);
-  config.sigmoid_scores = config.choice_bias = true;
+  config.expert_scores = ExpertScores::kLogistic;
+  config.choice_bias = true;
   add_groups(config, json);
 }
 
@@ -290,7 +294,8 @@ void add_minimax_m2(Config& config, const Json& json) {
   config.experts = integer(json, "num_local_experts");
   config.experts_taken = integer(json, "num_experts_per_tok");
   config.expert_features = config.feed_forward;
-  config.expert_weights_sum_to_1 = config.sigmoid_scores = config.choice_bias = true;
+  config.expert_weights_sum_to_1 = config.choice_bias = true;
+  config.expert_scores = ExpertScores::kLogistic;
   config.qk_norm_of_all_heads = true;
   const auto head = static_cast<double>(std::max<int64_t>(config.head_features, 1));
   // Files say how many features, or which share of them. Half a feature more is rounded down to the number.
@@ -313,7 +318,8 @@ void add_olmoe(Config& config, const Json& json) {
 // transformers' configuration_dots1.py: DeepSeek V3's experts behind Qwen 3's attention.
 void add_dots1(Config& config, const Json& json) {
   add_experts_of_deepseek(config, json);
-  config.sigmoid_scores = config.choice_bias = true;
+  config.expert_scores = ExpertScores::kLogistic;
+  config.choice_bias = true;
   add_groups(config, json);
   add_windows(config, json, 0);
   if (json.value("layer_types", Json()).is_array()) return;

@@ -41,6 +41,7 @@ constexpr TypeRow kTypes[] = {
     {"llama", "LlamaForCausalLM",
      R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
          "num_attention_heads": 32, "rms_norm_eps": 1e-6, "max_position_embeddings": 2048})"},
+    {"llama4_text", "Llama4ForCausalLM", "{}"},
     {"mistral", "MistralForCausalLM",
      R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
          "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-6,
@@ -73,16 +74,10 @@ std::optional<Json> text_of_wrapped(const Json& json, std::string_view architect
     const auto inner = json.find("text_config");
     // Older files of Qwen's have the language model's keys beside vision_config.
     const Json& stated = inner != json.end() && inner->is_object() ? *inner : json;
-    const std::string type = type_of(stated);
-    Json text = Json::object();
-    std::string_view text_class = wrapper.text_class;
-    if (text_class != "Llama4ForCausalLM") {
-      const TypeRow& row = row_of(type, text_class, architecture);
-      text = Json::parse(row.defaults);
-      text_class = row.text_class;
-    }
+    const TypeRow& row = row_of(type_of(stated), wrapper.text_class, architecture);
+    Json text = Json::parse(row.defaults);
     text.update(stated);
-    text["architectures"] = {std::string(text_class)};
+    text["architectures"] = {std::string(row.text_class)};
     return text;
   }
   return std::nullopt;

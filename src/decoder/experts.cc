@@ -17,10 +17,19 @@ graph::ValueId ExpertOps::mixture(ValueId normal, bool taken_are_read) {
   if (config_.expert_biases()) scores = biased(scores, "router_bias");
   const std::vector<Choice> choices = choices_of(scores);
   at("experts");
-  // What experts read is rounded behind its weight where that meets it.
-  const ValueId in = config_.experts_of_inputs ? normal : narrow(normal);
-  const ValueId sum = taken_are_read ? taken_experts(in, choices) : all_experts(in, choices);
+  const Weighing weighing = weighing_of(normal);
+  const ValueId sum = taken_are_read ? taken_experts(weighing, choices) : all_experts(weighing, choices);
   return config_.shared_features == 0 ? sum : binary(OpKind::add_, sum, shared(normal));
+}
+
+ExpertOps::Weighing ExpertOps::weighing_of(ValueId normal) {
+  if (config_.expert_inputs_weighed)  // rounded behind their shares
+    return {normal, [this](ValueId in, ValueId share, const WeightOf& part) {
+              return through_expert(narrow(weighed(in, share)), part);
+            }};
+  return {narrow(normal), [this](ValueId in, ValueId share, const WeightOf& part) {
+            return weighed(through_expert(in, part), share);
+          }};
 }
 
 graph::ValueId ExpertOps::shared(ValueId normal) {
@@ -76,9 +85,9 @@ graph::ValueId ExpertOps::of_taken_groups(ValueId ranked) {
 std::vector<ExpertOps::Choice> ExpertOps::choices_of(ValueId scores) {
   const Type all = builder_.type(scores);
   const Dims dims = all.dims_vector();
-  const bool is_softmax = !config_.experts_of_inputs && !config_.sigmoid_scores;
+  const bool is_softmax = config_.expert_scores == ExpertScores::kSoftmax;
   ValueId raised = scores;
-  if (config_.sigmoid_scores) raised = builder_.add(OpKind::logistic_, {scores});
+  if (config_.expert_scores == ExpertScores::kLogistic) raised = builder_.add(OpKind::logistic_, {scores});
   if (is_softmax) {
     const ValueId largest =
         builder_.broadcast_in_dim(builder_.reduce(OpKind::maximum_, scores, {1}), dims, {0});
@@ -100,7 +109,7 @@ std::vector<ExpertOps::Choice> ExpertOps::choices_of(ValueId scores) {
   const bool is_divided = is_softmax || config_.expert_weights_sum_to_1;
   if (is_softmax && !config_.expert_weights_sum_to_1) total = builder_.reduce(OpKind::add_, raised, {1});
   for (Choice& choice : choices) {
-    if (config_.experts_of_inputs)
+    if (config_.expert_scores == ExpertScores::kLogisticOfTaken)
       choice.weight = builder_.add(OpKind::logistic_, {choice.weight});
     else if (is_divided)
       choice.weight = binary(OpKind::divide_, choice.weight, total);
@@ -109,8 +118,8 @@ std::vector<ExpertOps::Choice> ExpertOps::choices_of(ValueId scores) {
   return choices;
 }
 
-graph::ValueId ExpertOps::all_experts(ValueId in, const std::vector<Choice>& choices) {
-  const int64_t rows = builder_.type(in).dim(0);
+graph::ValueId ExpertOps::all_experts(const Weighing& weighing, const std::vector<Choice>& choices) {
+  const int64_t rows = builder_.type(weighing.in).dim(0);
   const Dims dims{rows, config_.experts};
   ValueId shares{};
   for (const Choice& choice : choices) {
@@ -121,15 +130,11 @@ graph::ValueId ExpertOps::all_experts(ValueId in, const std::vector<Choice>& cho
   ValueId sum{};
   for (int64_t expert = 0; expert < config_.experts; ++expert) {
     const ValueId share = builder_.reshape(builder_.slice(shares, {0, expert}, {rows, expert + 1}), {rows});
-    const ValueId made =
-        weighed_expert(in, share, [&](std::string_view name) { return rows_of_expert(name, expert); });
+    const ValueId made = weighing.expert(weighing.in, share,
+                                         [&](std::string_view name) { return rows_of_expert(name, expert); });
     sum = expert == 0 ? made : builder_.add(OpKind::add_, {sum, made});
   }
   return sum;
-}
-graph::ValueId ExpertOps::weighed_expert(ValueId in, ValueId share, const WeightOf& part) {
-  if (config_.experts_of_inputs) return through_expert(narrow(weighed(in, share)), part);
-  return weighed(through_expert(in, part), share);
 }
 graph::ValueId ExpertOps::through_expert(ValueId in, const WeightOf& part) {
   const auto matrix = [&](const std::string& name) { return matrix_of(name, part); };
@@ -143,16 +148,16 @@ graph::ValueId ExpertOps::rows_of_expert(std::string_view name, int64_t expert) 
   return builder_.slice(all, {expert * rows, 0}, {(expert + 1) * rows, columns});
 }
 
-graph::ValueId ExpertOps::taken_experts(ValueId in, const std::vector<Choice>& choices) {
+graph::ValueId ExpertOps::taken_experts(const Weighing& weighing, const std::vector<Choice>& choices) {
   std::vector<ValueId> rows;
-  for (int64_t row = 0; row < builder_.type(in).dim(0); ++row) {
-    const ValueId own = builder_.slice(in, {row, 0}, {row + 1, config_.hidden});
+  for (int64_t row = 0; row < builder_.type(weighing.in).dim(0); ++row) {
+    const ValueId own = builder_.slice(weighing.in, {row, 0}, {row + 1, config_.hidden});
     ValueId sum{};
     for (const Choice& choice : choices) {
       const ValueId number = builder_.slice(choice.number, {row}, {row + 1});
       const ValueId share = builder_.slice(choice.weight, {row}, {row + 1});
       const ValueId part =
-          weighed_expert(own, share, [&](std::string_view name) { return gathered(name, number); });
+          weighing.expert(own, share, [&](std::string_view name) { return gathered(name, number); });
       sum = &choice == &choices.front() ? part : builder_.add(OpKind::add_, {sum, part});
     }
     rows.push_back(sum);

@@ -1,6 +1,7 @@
 // A mixture of experts in place of a layer's feed-forward part.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "decoder/step_ops.h"
@@ -33,13 +34,17 @@ class ExpertOps : public StepOps {
   Largest largest_of(ValueId values);
   // The largest scores first, of equal ones the first.
   std::vector<Choice> choices_of(ValueId scores);
+  // What experts read, and what one gives of rows of it by their shares [rows]; `part`: one expert's rows of
+  // a weight.
+  struct Weighing {
+    ValueId in{};
+    std::function<ValueId(ValueId in, ValueId share, const WeightOf& part)> expert;
+  };
+  Weighing weighing_of(ValueId normal);
   // Every expert, with weight 0 for those that a row does not take.
-  ValueId all_experts(ValueId in, const std::vector<Choice>& choices);
+  ValueId all_experts(const Weighing& weighing, const std::vector<Choice>& choices);
   // Each row's own experts, whose weights are gathered by number.
-  ValueId taken_experts(ValueId in, const std::vector<Choice>& choices);
-  // `share`: [rows], of each row's `in` or of what the expert makes of it. `part`: one expert's rows of a
-  // weight.
-  ValueId weighed_expert(ValueId in, ValueId share, const WeightOf& part);
+  ValueId taken_experts(const Weighing& weighing, const std::vector<Choice>& choices);
   ValueId through_expert(ValueId in, const WeightOf& part);
   ValueId rows_of_expert(std::string_view name, int64_t expert);
   ValueId gathered(std::string_view name, ValueId expert);

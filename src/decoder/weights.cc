@@ -234,11 +234,11 @@ class Loader {
     if (config_.by_heads && (name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias")))
       return true;
     if (config_.beside_images && is_of_images(name)) return true;
-    if (config_.names == NameTable::kDeepSeek && is_of_a_later_layer(name)) return true;
+    if (config_.beside_later_layers && is_of_a_later_layer(name)) return true;
     return config_.tied && (name == "embed_out.weight" || name == "lm_head.weight");
   }
 
-  // Of a layer that guesses the next token but one ("multi-token prediction"), behind the model's own.
+  // Of a layer behind the model's own.
   bool is_of_a_later_layer(std::string_view name) const {
     constexpr std::string_view kLayers = "model.layers.";
     int64_t layer = 0;

@@ -56,6 +56,12 @@ constexpr int kMaxRows = 6;
 constexpr int kPanelVectors = 2;
 constexpr int kWideVectors = 4;
 constexpr int kFewRowsVectors = 2;
+#elif HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+// Vectors that are arrays of the compiler's: blocks of other shapes would only take it longer.
+constexpr int kMaxRows = 4;
+constexpr int kPanelVectors = 1;
+constexpr int kWideVectors = 2;
+constexpr int kFewRowsVectors = 1;
 #else
 constexpr int kMaxRows = 8;
 constexpr int kPanelVectors = 3;

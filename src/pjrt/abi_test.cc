@@ -8,6 +8,14 @@ extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
 namespace opentrn::pjrt::abi {
 namespace {
 
+// offsetof is for records without bases.
+template <class Record, class Member>
+size_t offset_of(Member Record::*member) {
+  static const Record record{};
+  return static_cast<size_t>(reinterpret_cast<const char*>(&(record.*member)) -
+                             reinterpret_cast<const char*>(&record));
+}
+
 TEST(Abi, SizesOfRecords) {
   EXPECT_EQ(sizeof(Version), 24u);
   EXPECT_EQ(sizeof(NamedValue), 56u);
@@ -31,13 +39,13 @@ TEST(Abi, SizesOfRecords) {
   EXPECT_EQ(sizeof(LayoutSerialized), 56u);
   EXPECT_EQ(sizeof(DefaultLayout), 56u);
   EXPECT_EQ(sizeof(ExecutableLayouts), 40u);
-  EXPECT_EQ(offsetof(DeviceMemoryStats, peak_pool_bytes) + offsetof(OptionalInt, set) + 1, 185u);
+  EXPECT_EQ(offset_of(&DeviceMemoryStats::peak_pool_bytes) + offset_of(&OptionalInt::set) + 1, 185u);
 }
 
 TEST(Abi, TheTableHasEveryFunction) {
   const Api* api = GetPjrtApi();
   EXPECT_EQ(api->struct_size, 1120u);
-  EXPECT_EQ(offsetof(Api, functions), 40u);
+  EXPECT_EQ(offset_of(&Api::functions), 40u);
   EXPECT_EQ(api->version.major, 0);
   EXPECT_EQ(api->version.minor, 104);
   for (const Function function : api->functions) EXPECT_NE(function, nullptr);

@@ -43,7 +43,7 @@ TorchTypes& torch_types() {
   return *known;
 }
 
-struct DType {
+struct TorchType {
   ElementType element;
 };
 
@@ -54,8 +54,8 @@ struct DType {
 namespace nanobind::detail {
 
 template <>
-struct type_caster<opentrn::python::DType> {
-  NB_TYPE_CASTER(opentrn::python::DType, const_name("torch.dtype"))
+struct type_caster<opentrn::python::TorchType> {
+  NB_TYPE_CASTER(opentrn::python::TorchType, const_name("torch.dtype"))
 
   bool from_python(handle source, uint8_t, cleanup_list*) noexcept {
     const auto& known = opentrn::python::torch_types().elements;
@@ -64,7 +64,7 @@ struct type_caster<opentrn::python::DType> {
     value = {found->second};
     return true;
   }
-  static handle from_cpp(opentrn::python::DType source, rv_policy, cleanup_list*) noexcept {
+  static handle from_cpp(opentrn::python::TorchType source, rv_policy, cleanup_list*) noexcept {
     return opentrn::python::torch_types().dtypes[static_cast<size_t>(source.element)].inc_ref();
   }
 };
@@ -81,7 +81,7 @@ nb::tuple tuple_of(const Shape& shape) {
   return nb::tuple(sizes);
 }
 
-using PyKind = std::pair<Shape, DType>;
+using PyKind = std::pair<Shape, TorchType>;
 
 std::vector<aten::Kind> kinds_of(const std::vector<PyKind>& given) {
   std::vector<aten::Kind> kinds;
@@ -131,7 +131,7 @@ Arg argument_of(nb::handle given, nb::handle emitter) {
 aten::Spec spec_of(nb::handle given) {
   aten::Spec spec;
   spec.shape = nb::cast<Shape>(given.attr("shape"));
-  spec.dtype = nb::cast<DType>(given.attr("dtype")).element;
+  spec.dtype = nb::cast<TorchType>(given.attr("dtype")).element;
   spec.stride = nb::cast<Shape>(given.attr("stride"));
   return spec;
 }
@@ -183,14 +183,14 @@ void know_torch(const std::vector<std::pair<nb::object, std::string>>& rows, con
   }
   auto* kept = new nb::callable(byte_of);  // as long as the process
   aten::torch() = {e4m3_saturates, [kept](double value, ElementType element) {
-                     return nb::cast<uint8_t>((*kept)(value, DType{element}));
+                     return nb::cast<uint8_t>((*kept)(value, TorchType{element}));
                    }};
 }
 
 // torch's tensor, copied to the host and made dense.
 Value constant(Body& body, const nb::object& tensor) {
   const auto shape = nb::cast<Shape>(tensor.attr("shape"));
-  const ElementType dtype = nb::cast<DType>(tensor.attr("dtype")).element;
+  const ElementType dtype = nb::cast<TorchType>(tensor.attr("dtype")).element;
   if (aten::is_empty(shape)) return body.constant(shape, dtype, {});
   const nb::object dense = tensor.attr("detach")().attr("cpu")().attr("reshape")(-1);
   if (dtype == ElementType::kI1)
@@ -205,7 +205,7 @@ void bind_values(nb::module_& m) {
   nb::class_<Value>(m, "Value", "A tensor of the program.")
       .def(
           "__init__",
-          [](Value* self, std::string name, Shape shape, DType dtype) {
+          [](Value* self, std::string name, Shape shape, TorchType dtype) {
             new (self) Value{std::move(name), std::move(shape), dtype.element};
           },
           "name"_a, "shape"_a, "dtype"_a)
@@ -213,7 +213,7 @@ void bind_values(nb::module_& m) {
       .def_prop_ro(
           "shape", [](const Value& value) { return tuple_of(value.shape); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("dtype", [](const Value& value) { return DType{value.dtype}; })
+      .def_prop_ro("dtype", [](const Value& value) { return TorchType{value.dtype}; })
       .def_prop_ro("rank", &Value::rank)
       .def_prop_ro("type", &Value::type);
   nb::class_<Body::Check>(m, "Check", "A result that every run looks at.")
@@ -229,7 +229,7 @@ void bind_writing(nb::class_<Body>& body) {
       .def(
           "op",
           [](Body& self, const std::string& name, const std::vector<Value>& operands, Shape shape,
-             DType dtype, const std::string& attributes, const std::string& regions) {
+             TorchType dtype, const std::string& attributes, const std::string& regions) {
             return self.op(name, operands, std::move(shape), dtype.element, attributes, regions);
           },
           "name"_a, "operands"_a, "shape"_a, "dtype"_a, "attributes"_a = "", "regions"_a = "",
@@ -244,9 +244,9 @@ void bind_writing(nb::class_<Body>& body) {
           "One op with any number of results.")
       .def(
           "region",
-          [](Body& self, const std::vector<DType>& arguments, const nb::callable& build) {
+          [](Body& self, const std::vector<TorchType>& arguments, const nb::callable& build) {
             std::vector<ElementType> elements;
-            for (const DType dtype : arguments) elements.push_back(dtype.element);
+            for (const TorchType dtype : arguments) elements.push_back(dtype.element);
             return self.region(elements, built_by(build));
           },
           "arguments"_a, "build"_a, "A region over numbers; build(body, *arguments) gives its results.")
@@ -269,7 +269,7 @@ void bind_writing(nb::class_<Body>& body) {
 void bind_shapes(nb::class_<Body>& body) {
   body.def(
           "splat",
-          [](Body& self, nb::handle value, DType dtype, const Shape& shape) {
+          [](Body& self, nb::handle value, TorchType dtype, const Shape& shape) {
             return self.splat(number_of(value), dtype.element, shape);
           },
           "value"_a, "dtype"_a, "shape"_a = Shape{}, "A constant of one value.")
@@ -282,19 +282,19 @@ void bind_shapes(nb::class_<Body>& body) {
       .def("constant", constant, "tensor"_a, "A tensor's values in the program.")
       .def(
           "iota",
-          [](Body& self, const Shape& shape, int64_t dimension, DType dtype) {
+          [](Body& self, const Shape& shape, int64_t dimension, TorchType dtype) {
             return self.iota(shape, dimension, dtype.element);
           },
           "shape"_a, "dimension"_a, "dtype"_a)
       .def(
           "tensor",
-          [](Body& self, nb::handle value, DType dtype, const Shape& shape) {
+          [](Body& self, nb::handle value, TorchType dtype, const Shape& shape) {
             return self.tensor(argument_of(value, nb::none()), dtype.element, shape);
           },
           "value"_a, "dtype"_a, "shape"_a, "A Value or a number, in that type and broadcast to that shape.")
       .def(
           "convert",
-          [](Body& self, const Value& value, DType dtype) { return self.convert(value, dtype.element); },
+          [](Body& self, const Value& value, TorchType dtype) { return self.convert(value, dtype.element); },
           "value"_a, "dtype"_a)
       .def("reshape", &Body::reshape, "value"_a, "shape"_a)
       .def("transpose", &Body::transpose, "value"_a, "permutation"_a)
@@ -328,7 +328,7 @@ void bind_elements(nb::class_<Body>& body) {
       .def(
           "dot",
           [](Body& self, const Value& left, const Value& right, const std::pair<Shape, Shape>& contract,
-             const std::pair<Shape, Shape>& batch, std::optional<DType> dtype) {
+             const std::pair<Shape, Shape>& batch, std::optional<TorchType> dtype) {
             return self.dot(left, right, contract, batch,
                             dtype ? std::optional(dtype->element) : std::optional<ElementType>());
           },
@@ -377,11 +377,11 @@ void bind_aten(nb::module_& m) {
       },
       "What C++ has rules for, by the ops' names.");
   m.def(
-      "integer_range", [](DType dtype) { return aten::integer_range(dtype.element); }, "dtype"_a,
+      "integer_range", [](TorchType dtype) { return aten::integer_range(dtype.element); }, "dtype"_a,
       "The lowest and the highest whole number that a device holds of a type.");
   m.def("numbers", aten::numbers, "values"_a, "array<i64: 1, 2>");
   m.def(
-      "type_text", [](const Shape& shape, DType dtype) { return aten::type_text(shape, dtype.element); },
+      "type_text", [](const Shape& shape, TorchType dtype) { return aten::type_text(shape, dtype.element); },
       "shape"_a, "dtype"_a, "tensor<2x3xf32>");
 }
 

@@ -15,6 +15,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "arch/tables.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/program_file.h"
@@ -97,6 +98,18 @@ int print_cli(const std::vector<std::string>& arguments) {
   return code;
 }
 
+// Families of machines that a document names; not "gen3" and "v3", which stand for a NeuronCore.
+std::vector<std::string> families() {
+  const arch::FactTable& facts = arch::default_tables().facts();
+  std::vector<std::string> names;
+  for (const std::string& name : facts.items("target")) {
+    const bool is_core = name.starts_with("gen") || name.starts_with("v");
+    if (!is_core && facts.at("target." + name).confidence != arch::Confidence::kAssumed)
+      names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void bind_cli(nb::module_& module) {
@@ -108,6 +121,7 @@ void bind_cli(nb::module_& module) {
              "(src/cli/commands.def). `entry` is module:function of Python, and empty for a command of C++.");
   module.def("ask_cli", &ask_cli, "arguments"_a);
   module.def("machines", &machines);
+  module.def("families", &families);
 }
 
 }  // namespace opentrn::python

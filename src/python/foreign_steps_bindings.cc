@@ -58,8 +58,8 @@ decoder::SamplingParams sampling_of(nb::handle from, int64_t vocabulary) {
   return server::sampling_of_vllm(std::move(params), stated<int32_t>(from, "logprobs"), vocabulary);
 }
 
-void add(ForeignSteps& self, const std::string& name, std::vector<int32_t> prompt, nb::handle from,
-         const std::optional<uint64_t>& seed, double arrival_s) {
+void add_to_steps(ForeignSteps& self, const std::string& name, std::vector<int32_t> prompt, nb::handle from,
+                  const std::optional<uint64_t>& seed, double arrival_s) {
   server::JobParams params;
   params.prompt = std::move(prompt);
   params.sampling = sampling_of(from, self.vocabulary());
@@ -82,8 +82,8 @@ std::optional<std::tuple<int32_t, int32_t, double, double, double>> end(ForeignS
 }
 
 // (predicted seconds, padded tokens of prompts, padded rows of decode)
-std::tuple<double, int64_t, int64_t> run(ForeignSteps& self,
-                                         const std::vector<std::pair<std::string, int32_t>>& entries) {
+std::tuple<double, int64_t, int64_t> run_steps(ForeignSteps& self,
+                                               const std::vector<std::pair<std::string, int32_t>>& entries) {
   const Unlocked unlocked;
   const ForeignSteps::Ran ran = self.run(entries);
   return {ran.predicted_s, ran.prefill_padding, ran.decode_padding};
@@ -113,7 +113,7 @@ void bind_foreign_steps(nb::module_& module) {
             new (self) ForeignSteps(engine, decoder::choice_of_text(most), seed);
           },
           "engine"_a, "on_device_sampling"_a, "seed"_a, nb::keep_alive<1, 2>())
-      .def("add", &add, "name"_a, "prompt"_a, "params"_a, "seed"_a.none(), "arrival_s"_a)
+      .def("add", &add_to_steps, "name"_a, "prompt"_a, "params"_a, "seed"_a.none(), "arrival_s"_a)
       .def("has", &ForeignSteps::has, "name"_a)
       .def("place", &ForeignSteps::place, "name"_a, "blocks"_a, "computed"_a)
       .def(
@@ -122,7 +122,7 @@ void bind_foreign_steps(nb::module_& module) {
              int32_t computed) { self.grow(name, blocks, computed); },
           "name"_a, "blocks"_a, "computed"_a)
       .def("end", &end, "name"_a)
-      .def("run", &run, "entries"_a)
+      .def("run", &run_steps, "entries"_a)
       .def("sample", &sample, "masks"_a, "now_s"_a)
       .def(
           "prepare",

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nanobind/stl/filesystem.h>
@@ -15,6 +14,7 @@
 #include "base/fault.h"
 #include "nki/machine.h"
 #include "nki/ranks/recording.h"
+#include "python/report_file.h"
 #include "python/timed_programs.h"
 #include "python/unlocked.h"
 #include "runtime/settings.h"
@@ -152,20 +152,14 @@ void bind_ranks(nb::module_& module) {
       .def(
           "save_perfetto",
           [](const traffic::Traffic& t, const std::filesystem::path& path) {
-            std::ofstream file(path, std::ios::binary);
-            if (file) traffic::write_perfetto(t, file);
-            file.flush();
-            if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
+            write_report(path, [&](std::ostream& out) { traffic::write_perfetto(t, out); });
           },
           "path"_a);
   module.def(
       "save_traffic_events",
       [](const std::string& json, const std::filesystem::path& path) {
         const std::vector<traffic::Traffic> all = traffic::read_json(json);
-        std::ofstream file(path, std::ios::binary);
-        if (file) traffic::write_perfetto(all, file);
-        file.flush();
-        if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
+        write_report(path, [&](std::ostream& out) { traffic::write_perfetto(all, out); });
       },
       "json"_a, "path"_a);
   module.def("time_ranks", &time_ranks, "ranks"_a, "name"_a = "kernel",

@@ -58,7 +58,7 @@ nb::list ports(const std::vector<ShardedModel::Port>& ports) {
   return list;
 }
 
-nb::list run(const ShardedModel& self, const std::vector<ByteArray>& arrays) {
+nb::list run_model(const ShardedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<graph::Literal> arguments, results;
   {
     const Unlocked unlocked;
@@ -227,7 +227,7 @@ void bind_sharded_models(nb::module_& module) {
             if (seed) self.set_rounding_seed(*seed);
           },
           "seed"_a.none())
-      .def("run", run, "arrays"_a)
+      .def("run", run_model, "arrays"_a)
       .def("run_at", &run_at, "inputs"_a, "outputs"_a, "core"_a = nb::none())
       // (the function, the model) for whoever calls it without Python; the object is to be kept alive.
       .def_prop_ro("call",

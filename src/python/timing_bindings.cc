@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -34,6 +33,7 @@
 #include "profile/reports.h"
 #include "python/phase_clock.h"
 #include "python/program_files.h"
+#include "python/report_file.h"
 #include "python/timed_programs.h"
 #include "python/timing.h"
 #include "python/unlocked.h"
@@ -206,11 +206,7 @@ std::vector<std::string> strings(const Timing& self) {
 }
 
 void save_perfetto(const Timing& self, const std::filesystem::path& path) {
-  const Unlocked unlocked;
-  std::ofstream file(path, std::ios::binary);
-  if (file) profile::write_perfetto(self.trace, file);
-  file.flush();
-  if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
+  write_report(path, [&](std::ostream& out) { profile::write_perfetto(self.trace, out); });
 }
 
 }  // namespace

@@ -496,6 +496,14 @@ def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, 
     )
 
 
+@pytest.mark.parametrize("option", ["--perfetto", "--html", "--json"])
+def test_a_report_on_a_full_disk_says_why(tmp_path: Path, option: str) -> None:
+    (tmp_path / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
+    done = shell(f"opentrn profile quiet.py -i x=4x4 {option} /dev/full", tmp_path)
+    assert done.returncode == cli.INPUT, done.stderr
+    assert "No space left on device: '/dev/full'" in done.stderr and ".part" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [(b"", "is no file of numpy.save"), (b"\x80\x04K\x01.", "is no file of numpy.save"),

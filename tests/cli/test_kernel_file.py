@@ -44,7 +44,9 @@ def test_the_same_of_a_file_that_it_imports(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (".", "", "neither a .py file nor an importable module"),
+        (".", "", ". is a folder\n    try: a kernel is FILE.py:NAME; files of models end in .onnx"),
+        ("", "", "'' is neither a .py file nor an importable module"),
+        ("README.md", "", "language models (.gguf, folders with config.json) are for `opentrn generate`"),
         ("{file}:nl", "", "is a module, not a kernel\n    try: its kernels: copy"),
         ("{file}", "INPUTS = [1, 2]", "INPUTS of the kernel's file is a list"),
         ("{file}", "INPUTS = {'copy': '4x4'}", "INPUTS['copy'] of the kernel's file is a str"),

@@ -11,7 +11,6 @@ COMPARISON = re.compile(
 )
 # Comparisons that are left in a file, and why. A number may only fall.
 ALLOWED = {
-    "src/arch/evidence.cc": (1, "what is said of generations of which nothing was measured"),
     "src/arch/stated.cc": (1, "the costs that stand in for Inferentia's, of which none are public"),
     "src/backend/engine_choice.cc": (1, "a habit of neuronx-cc that published profiles show of NeuronCore-v2"),
     "src/planner/serve/serve.cc": (2, "what the programs that AWS published times of do on NeuronCore-v2"),

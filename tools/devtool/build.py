@@ -11,6 +11,8 @@ from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
 
 
+# Options that change how long GCC takes and not what it writes: ccache's key leaves them out (CMakeLists.txt).
+_SAME_OBJECTS = "--param=ggc-min-heapsize*"
 # Of a build folder: the options that it was configured with.
 _MARKER = "opentrn-configured.txt"
 
@@ -26,6 +28,12 @@ def binary_dir(preset: str) -> Path:
         if row["name"] == preset:
             return Path(row["binaryDir"].replace("${sourceDir}", str(ROOT)))
     raise DevError(f"no preset '{preset}' in CMakePresets.json", "use one of those that ./dev build --help lists")
+
+
+def ccache_environment() -> dict[str, str]:
+    """What ccache is told, beside what the environment says."""
+    stated = os.environ.get("CCACHE_IGNOREOPTIONS", "")
+    return {"CCACHE_IGNOREOPTIONS": f"{stated} {_SAME_OBJECTS}".strip()}
 
 
 def has_all_parts(preset: str) -> bool:
@@ -63,5 +71,5 @@ def build(
     command = [cmake, "--build", folder, "-j", jobs]
     if targets:
         command += ["--target", *targets]
-    run(command, cwd=ROOT, hint="read the first compiler error above")
+    run(command, cwd=ROOT, env=ccache_environment(), hint="read the first compiler error above")
     return folder

@@ -13,13 +13,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from devtool.build import ccache_environment
 from devtool.paths import OUT, ROOT, venv_bin
 from devtool.report import DevError, run, say
 
 FOLDER = OUT / "release"
 # Most objects of a wheel know nothing of Python: with ccache the second wheel takes them from the first, if
 # their paths are relative to the checkout.
-BUILD_ENV = {"CXX": "c++", "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+BUILD_ENV = {"CXX": "c++", "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", **ccache_environment()}
 
 
 def version() -> str:

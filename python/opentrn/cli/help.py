@@ -124,4 +124,4 @@ def machine_names() -> list[str]:
     from opentrn import _core
 
     machines = json.loads(_core.machines())
-    return ["trn1", "trn1n", "inf2", "trn2", "trn2u", "trn3", "inf1", *(row["name"] for row in machines["instances"])]
+    return [*_core.families(), *(row["name"] for row in machines["instances"])]

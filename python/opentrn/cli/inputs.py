@@ -81,7 +81,7 @@ def inputs_of(model: Any, given: Sequence[str], sizes: dict[str, int] | None = N
     def is_input(key: str) -> bool:
         return key in names or (key.isdecimal() and int(key) < len(ports))
 
-    form = f"NAME=FILE.npy; the model's inputs: {', '.join(names) or 'none'}"
+    form = f"NAME=FILE.npy or NAME=VALUE; the model's inputs: {', '.join(names) or 'none'}"
     for key, value in given_inputs(given, is_input, form):
         number = names[key] if key in names else int(key)
         if number in values:

@@ -60,6 +60,10 @@ _ARRAY = re.compile(
 _ARRAY_GONE_WRONG = re.compile(
     r"[(\[]?\s*-?\d+\s*([xX*,]\s*-?\d+\s*)+[,x]?[)\]]?(:.*)?|-?\d+X(:.*)?|-?\d+:.*|(zeros|ones|arange|randn?)\(.*\)"
 )
+_WHAT_RUNS = (
+    "a kernel is FILE.py:NAME; files of models end in .onnx, .mlir, .mlirbc, .pb, .pt2 or .neuron; language models "
+    "(.gguf, folders with config.json) are for `opentrn generate`"
+)
 _FILLS = ("zeros", "ones", "arange", "rand", "randn")
 
 
@@ -120,7 +124,11 @@ def _load_module(target: str) -> ModuleType:
 
 
 def _import_module(target: str) -> ModuleType:
-    wrong = UsageError(f"{target} is neither a .py file nor an importable module", label="cli.kernel")
+    if os.path.isdir(target):
+        raise UsageError(f"{target} is a folder", label="cli.kernel", hint=_WHAT_RUNS)
+    wrong = UsageError(
+        f"'{target}' is neither a .py file nor an importable module", label="cli.kernel", hint=_WHAT_RUNS
+    )
     if not all(part.isidentifier() for part in target.split(".")):
         raise wrong
     if not {"", os.getcwd()} & set(sys.path):
@@ -195,7 +203,8 @@ def given_inputs(given: Sequence[str], is_name: Callable[[str], bool], form: str
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not is_name(name):
-            raise UsageError(f"--input {text}: no name with a value", label="cli.input", hint=f"write {form}")
+            wrong = f"no input is named '{name}'" if equals and name else "no name with a value"
+            raise UsageError(f"--input {text}: {wrong}", label="cli.input", hint=f"write {form}")
         if not value:
             raise UsageError(
                 f"--input {text}: no value",

@@ -84,6 +84,30 @@ class Answer:
     host_first_seconds: float = 0.0
 
 
+def _expect_together(
+    sequences: int, sizes: Any, pad_to: Bucket | None, speculate: int, draft_model: str | Path | None
+) -> None:
+    """Raises InputError for arguments of a LanguageModel that do not go together."""
+    if draft_model is not None and not speculate:
+        raise InputError(
+            "a draft model without guesses", label="generate.draft_model", hint="speculate: tokens of a step"
+        )
+    if sequences < 1:
+        raise InputError(f"{sequences} answers at once", label="generate.context")
+    if sizes and pad_to:
+        raise InputError(
+            "sizes and pad_to both say which programs there are", label="generate.context", hint="one of the two"
+        )
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    """A folder's or a .gguf file's weights, and how it makes tokens of text."""
+    if path.is_dir():
+        return _core.read_checkpoint(path), text_of_folder(path)
+    file = _core.read_gguf(path)
+    return file, text_of_gguf(file.metadata)
+
+
 class LanguageModel:
     """A decoder with its weights on one NeuronCore of `target` (None: as opentrn.compile).
 
@@ -126,29 +150,15 @@ class LanguageModel:
     ) -> None:
         begin = time.perf_counter()
         expect_instance(ranks, instance, lnc)
-        if draft_model is not None and not speculate:
-            raise InputError(
-                "a draft model without guesses", label="generate.draft_model", hint="speculate: tokens of a step"
-            )
+        _expect_together(sequences, sizes, pad_to, speculate, draft_model)
         self.ranks, self.instance, self._cores = ranks, instance, ranks * lnc
         self.path = find(source)
         self.target = environment.target(target or instance)
         self.dtype = dtype
-        if self.path.is_dir():
-            file: Any = _core.read_checkpoint(self.path)
-            self.text = text_of_folder(self.path)
-        else:
-            file = _core.read_gguf(self.path)
-            self.text = text_of_gguf(file.metadata)
+        file, self.text = _read(self.path)
         self.tokenizer = self.text.tokenizer
         self.trained = _core.decoder_context(file)  # positions that the model was made for
         self.context = _core.whole_context(context, self.trained)
-        if sequences < 1:
-            raise InputError(f"{sequences} answers at once", label="generate.context")
-        if sizes and pad_to:
-            raise InputError(
-                "sizes and pad_to both say which programs there are", label="generate.context", hint="one of the two"
-            )
         # Sizes of programs: sequences, new tokens, positions.
         self.buckets = sizes or _core.program_sizes(self.context, sequences, speculate)
         self.speculate = speculate
@@ -172,19 +182,23 @@ class LanguageModel:
             kv_cache_dtype=kv_cache_dtype,
         )
         self.config: dict[str, Any] = self._engine.config
+        self._begin_records()
+        self.draft: LanguageModel | None = None
+        if draft_model is not None:
+            self.draft = EagleHead(draft_model, self) if head is not None else self._draft_of(draft_model, lnc)
+        self.ready_seconds = time.perf_counter() - begin
+
+    def _begin_records(self) -> None:
+        """What programs there are, and what they have made: nothing so far."""
         self._pooled: Any = None
         self._pooled_us: dict[Bucket, float] = {}
         self._embedding = threading.Lock()
         self.programs: dict[Bucket, Program] = {}
         self.choosing: dict[tuple[Bucket, str], Program] = {}  # those that choose tokens, and how
         self.answers: list[Answer] = []
-        self.draft: LanguageModel | None = None
-        if draft_model is not None:
-            self.draft = EagleHead(draft_model, self) if head is not None else self._draft_of(draft_model, lnc)
         self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
         self.drafted_us = 0.0  # of the draft model's programs, with its reading of prompts
         self.decoded_us, self.decoded_tokens = 0.0, 0  # of steps behind prompts, with the draft model's programs
-        self.ready_seconds = time.perf_counter() - begin
 
     def _draft_of(self, source: str | Path, lnc: int) -> LanguageModel:
         """That makes the guesses. Raises InputError for one of other tokens."""

@@ -368,29 +368,41 @@ def run(
             f"{_name(kernel)} launched nothing",
             label="run.kernel", hint="give a kernel decorated with nki.jit",
         )
-    timings, traffic = [], None
+    timings: list[Timing] = []
+    traffic = None
     if time:
         report("timing", machines)
-        name, settings = _name(kernel), _settings(overrides)
-        neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
-        by_descriptors, middle_end = generates_descriptors(kernel, dge), _middle_end(kernel)
-        if ranks is not None and ranks > 1:
-            # Where processes of mpirun share the ranks, from what they have sent each other.
-            first = next(machine for launch in machines for machine in launch)
-            encoded = getattr(first, "programs_of_all", [])
-            timings, traffic = _core.time_ranks(
-                machines, name, settings, look_ahead, neuronx_cc, by_descriptors,
-                default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end, encoded=encoded,
-            )  # fmt: skip
-        else:
-            timings = [
-                _core.compile_and_time(
-                    launch, name, settings, look_ahead, neuronx_cc, by_descriptors,
-                    default_trip_count=loop_iterations, target=timed_on, middle_end=middle_end,
-                )
-                for launch in machines
-            ]  # fmt: skip
+        how = _How(_settings(overrides), look_ahead, compiler, dge, loop_iterations)
+        timings, traffic = _timed(machines, kernel, timed_on, ranks, how)
     return RunResult(outputs, _name(kernel), chosen, machines, timings, ranks, traffic)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a run is compiled and timed: of run()'s arguments those of the same names; settings: overrides as text."""
+
+    settings: list[str]
+    look_ahead: int | None
+    compiler: str | None
+    dge: bool | None
+    loop_iterations: int | None
+
+
+def _timed(
+    machines: list[list[Any]], kernel: Any, target: str, ranks: int | None, how: _How
+) -> tuple[list[Timing], Any]:
+    """Times of the launches, or of the ranks with what their collectives did to the fabric."""
+    named: Any = {
+        "name": _name(kernel), "settings": how.settings, "look_ahead": how.look_ahead,
+        "neuronx_cc": compiler_of(kernel, how.compiler) == "neuronx-cc", "dge": generates_descriptors(kernel, how.dge),
+        "default_trip_count": how.loop_iterations, "target": target, "middle_end": _middle_end(kernel),
+    }  # fmt: skip
+    if ranks is None or ranks == 1:
+        return [_core.compile_and_time(launch, **named) for launch in machines], None
+    # Where processes of mpirun share the ranks, from what they have sent each other.
+    first = next(machine for launch in machines for machine in launch)
+    encoded = getattr(first, "programs_of_all", [])
+    return _core.time_ranks(machines, encoded=encoded, **named)
 
 
 def _on_ranks(

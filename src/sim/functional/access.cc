@@ -18,7 +18,7 @@ constexpr int64_t kSane = int64_t{1} << 40;
 constexpr int64_t kMultiplyAddsPerWork = 8;
 
 // Where the first byte lies and how far dimensions reach from it, rows and bytes apart.
-struct Extent {
+struct Reach {
   int64_t low = 0, high = 0;
   void add(int64_t step, int64_t count) {
     const int64_t reach = step * (count - 1);
@@ -78,7 +78,7 @@ class Reader {
       row = column / row_bytes;
       column %= row_bytes;
     }
-    Extent rows, columns;
+    Reach rows, columns;
     for (int d = 0; d < pattern.rank; ++d) {
       const int64_t step = pattern.dims[d].step * element;
       const bool along_row = !on_chip || (d > 0 && std::abs(step) < row_bytes);

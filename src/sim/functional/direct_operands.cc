@@ -24,22 +24,22 @@ using isa::TensorId;
 namespace {
 
 // Rows and columns of a tile.
-struct Block {
+struct TileBlock {
   int64_t row, rows;
   int64_t column, columns;
 
-  bool overlaps(const Block& other) const {
+  bool overlaps(const TileBlock& other) const {
     return row < other.row + other.rows && other.row < row + rows && column < other.column + other.columns &&
            other.column < column + columns;
   }
-  bool holds(const Block& other) const {
+  bool holds(const TileBlock& other) const {
     return row <= other.row && other.row + other.rows <= row + rows && column <= other.column &&
            other.column + other.columns <= column + columns;
   }
 };
 
 // The block that an access takes, if it is one, in the tensor's own type.
-std::optional<Block> block_of(const Program& program, const Operand& op) {
+std::optional<TileBlock> block_of(const Program& program, const Operand& op) {
   const Tensor& tensor = program.tensor(op.tensor);
   const Pattern& pattern = program.pattern(op);
   const int64_t width = tensor.row_elements;
@@ -50,7 +50,8 @@ std::optional<Block> block_of(const Program& program, const Operand& op) {
   const bool contiguous = columns.empty() || (columns.size() == 1 && columns[0].step == 1);
   if (!contiguous || rows.count < 1 || (rows.count > 1 && rows.step != width) || op.offset < 0)
     return std::nullopt;
-  const Block block{op.offset / width, rows.count, op.offset % width, columns.empty() ? 1 : columns[0].count};
+  const TileBlock block{op.offset / width, rows.count, op.offset % width,
+                        columns.empty() ? 1 : columns[0].count};
   const bool inside = block.row + block.rows <= tensor.rows && block.column + block.columns <= width;
   return inside && block.columns > 0 ? std::optional(block) : std::nullopt;
 }
@@ -171,7 +172,7 @@ class Finder {
         from.pattern >= program_.pattern_count() || program_.pattern(from).rank > isa::kMaxRank)
       return false;
     const Tensor& source = program_.tensor(from.tensor);
-    const std::optional<Block> block = block_of(program_, to);
+    const std::optional<TileBlock> block = block_of(program_, to);
     return program_.tensor(to.tensor).space == isa::MemorySpace::kSbuf && block &&
            isa::is_hbm(source.space) && from.dtype == to.dtype && from.dtype == source.dtype &&
            from.indirect == isa::kNoIndirect && is_inside(from, source) &&
@@ -201,7 +202,7 @@ class Finder {
     const TensorId tile = copies[0].tile;
     const Tensor& tensor = program_.tensor(tile);
     if (tensors_[tile].written || tensors_[tile].read || tensor.is_input || tensor.is_output) return;
-    std::vector<Block> blocks;
+    std::vector<TileBlock> blocks;
     for (const Use& copy : copies) {
       const Instruction& in = program_.instruction(copy.index);
       if (!is_never_written(program_.operand(in, isa::slot::dma_copy::kSrc).tensor)) return;
@@ -225,11 +226,13 @@ class Finder {
   }
 
   // What a product reads, as an access to what was copied there.
-  std::optional<Operand> direct(const Use& read, std::span<const Use> copies, std::span<const Block> blocks) {
+  std::optional<Operand> direct(const Use& read, std::span<const Use> copies,
+                                std::span<const TileBlock> blocks) {
     const Operand& op = program_.operand(program_.instruction(read.index), read.slot);
-    const std::optional<Block> wanted = block_of(program_, op);
+    const std::optional<TileBlock> wanted = block_of(program_, op);
     if (!wanted) return std::nullopt;
-    const auto found = std::ranges::find_if(blocks, [&](const Block& block) { return block.holds(*wanted); });
+    const auto found =
+        std::ranges::find_if(blocks, [&](const TileBlock& block) { return block.holds(*wanted); });
     if (found == blocks.end()) return std::nullopt;
     const Use& copy = copies[static_cast<size_t>(found - blocks.begin())];
     if (copy.index > read.index || copy.block != read.block) return std::nullopt;

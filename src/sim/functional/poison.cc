@@ -19,12 +19,12 @@ constexpr int64_t kMargin = 4;  // bytes
 // Outputs so small are taken for unwritten only as a whole, and smaller ones never.
 constexpr int64_t kWholeMin = 4;
 
-using Pattern = std::array<uint8_t, kPatternBytes>;
+using NanPattern = std::array<uint8_t, kPatternBytes>;
 
 // `exponent` and the lowest bit set, `quiet` clear: a signalling NaN of any sign and payload.
 template <typename Word>
-Pattern signalling(Word exponent, Word quiet) {
-  Pattern pattern;
+NanPattern signalling(Word exponent, Word quiet) {
+  NanPattern pattern;
   SplitMix64 random(kPatternBytes);
   for (int64_t at = 0; at < kPatternBytes; at += static_cast<int64_t>(sizeof(Word))) {
     const auto word = static_cast<Word>((random.next() | exponent | 1u) & ~uint64_t{quiet});
@@ -38,11 +38,11 @@ bool judged_by_element(DType dtype) {
          dtype == DType::kBFloat16;
 }
 
-const Pattern& pattern_of(DType dtype) {
-  static const Pattern of_float32 = signalling<uint32_t>(0x7F800000u, 0x00400000u);
-  static const Pattern of_bfloat16 = signalling<uint16_t>(0x7F80u, 0x0040u);
-  static const Pattern of_float16 = signalling<uint16_t>(0x7C00u, 0x0200u);
-  static const Pattern of_bytes = signalling<uint64_t>(0, 0);
+const NanPattern& pattern_of(DType dtype) {
+  static const NanPattern of_float32 = signalling<uint32_t>(0x7F800000u, 0x00400000u);
+  static const NanPattern of_bfloat16 = signalling<uint16_t>(0x7F80u, 0x0040u);
+  static const NanPattern of_float16 = signalling<uint16_t>(0x7C00u, 0x0200u);
+  static const NanPattern of_bytes = signalling<uint64_t>(0, 0);
   switch (dtype) {
     case DType::kFloat32:
     case DType::kTFloat32: return of_float32;
@@ -57,7 +57,7 @@ int64_t bytes_of(const View& dense) { return dense.total() * dense.element_bytes
 // piece(memory, pattern, bytes) of one length of the pattern after the other.
 template <typename Piece>
 void for_pieces(const View& dense, Piece&& piece) {
-  const Pattern& pattern = pattern_of(dense.dtype);
+  const NanPattern& pattern = pattern_of(dense.dtype);
   for (int64_t at = 0, end = bytes_of(dense); at < end; at += kPatternBytes)
     piece(dense.base + at, pattern.data(), std::min(kPatternBytes, end - at));
 }
@@ -105,7 +105,7 @@ void poison(const View& dense) {
 std::vector<ElementRun> still_poisoned(const View& dense) {
   std::vector<ElementRun> runs;
   if (!may_hold_poison(dense)) return runs;
-  const Pattern& pattern = pattern_of(dense.dtype);
+  const NanPattern& pattern = pattern_of(dense.dtype);
   const int64_t bytes = bytes_of(dense);
   const int64_t least = judged_by_element(dense.dtype) ? int64_t{dense.element_bytes}
                                                        : std::max(kWholeMin, std::min(kRunMin, bytes));

@@ -19,12 +19,12 @@ struct Free {
   void operator()(std::byte* data) const { std::free(data); }
 };
 
-struct Block {
+struct ScratchBlock {
   std::unique_ptr<std::byte, Free> data;
   int64_t capacity;
 };
 
-Block make_block(int64_t bytes) {
+ScratchBlock make_block(int64_t bytes) {
   const int64_t capacity = (std::max(bytes, kBlockBytesMin) + kAlignment - 1) / kAlignment * kAlignment;
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<size_t>(capacity)));
   if (data == nullptr)
@@ -36,7 +36,7 @@ Block make_block(int64_t bytes) {
 }  // namespace
 
 struct ScratchScope::Stack {
-  std::vector<Block> blocks;
+  std::vector<ScratchBlock> blocks;
   size_t block = 0;  // blocks before it are full
   int64_t used = 0;  // of blocks[block]
 };
@@ -53,12 +53,12 @@ ScratchScope::~ScratchScope() {
   stack.block = block_;
   stack.used = used_;
   if (block_ == 0 && used_ == 0 && stack.blocks.size() > 1) {  // keep one block, the largest of moderate size
-    auto best =
-        std::max_element(stack.blocks.begin(), stack.blocks.end(), [](const Block& a, const Block& b) {
-          return (a.capacity <= kBlockBytesKept ? a.capacity : 0) <
-                 (b.capacity <= kBlockBytesKept ? b.capacity : 0);
-        });
-    Block kept = std::move(*best);
+    auto best = std::max_element(stack.blocks.begin(), stack.blocks.end(),
+                                 [](const ScratchBlock& a, const ScratchBlock& b) {
+                                   return (a.capacity <= kBlockBytesKept ? a.capacity : 0) <
+                                          (b.capacity <= kBlockBytesKept ? b.capacity : 0);
+                                 });
+    ScratchBlock kept = std::move(*best);
     stack.blocks.clear();
     stack.blocks.push_back(std::move(kept));
   }
@@ -72,7 +72,7 @@ std::byte* ScratchScope::bytes(int64_t count) {
       const int64_t previous = stack.blocks.empty() ? 0 : stack.blocks.back().capacity;
       stack.blocks.push_back(make_block(std::max(rounded, 2 * std::min(previous, kBlockBytesKept / 2))));
     }
-    Block& block = stack.blocks[stack.block];
+    ScratchBlock& block = stack.blocks[stack.block];
     if (stack.used + rounded <= block.capacity) {
       std::byte* result = block.data.get() + stack.used;
       stack.used += rounded;

@@ -16,7 +16,6 @@ using trace::Stall;
 namespace {
 
 constexpr size_t kPortSbuf = 0, kPortPsum = 1;
-constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
 constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd,
                                Engine::kSync};
 

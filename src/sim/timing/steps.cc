@@ -9,12 +9,6 @@ namespace opentrn::sim::timing {
 using isa::Engine;
 using isa::Opcode;
 
-namespace {
-
-constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
-
-}  // namespace
-
 // What is looked at of a transfer is one miss behind the other: they are fetched for transfers ever nearer.
 // Of others nothing is, but without a branch, which nobody could foretell in a stream of transfers.
 [[gnu::always_inline]] inline void Steps::fetch_ahead(uint32_t at) const {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,9 @@
 #include "sim/timing/machine.h"
 
 namespace opentrn::sim::timing {
+
+// An engine's place in tables of engines.
+constexpr size_t index(isa::Engine engine) { return static_cast<size_t>(engine); }
 
 // Of all instructions that cost the same.
 struct StepKind {

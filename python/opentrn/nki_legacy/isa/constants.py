@@ -31,12 +31,9 @@ class engine(IntEnum):
     sync = 6
 
 
-class nc_version(IntEnum):
-    """NeuronCore generation: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3 (newer than the dialect)."""
-
-    gen2 = 2
-    gen3 = 3
-    gen4 = 4
+# The generations of nki.isa, of which those behind gen3 are newer than the dialect.
+nc_version = IntEnum("nc_version", {each.name: each.value for each in isa_enums.nc_version}, module=__name__)  # type: ignore[misc]
+nc_version.__doc__ = "NeuronCore generation: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."
 
 
 class oob_mode(IntEnum):

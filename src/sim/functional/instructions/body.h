@@ -13,6 +13,9 @@ Body body(isa::Opcode opcode);
 // True when the opcode is executed somewhere.
 bool is_executed(isa::Opcode opcode);
 
+// Partitions of one of GpSimd's cores, which index by themselves.
+inline constexpr int64_t kGpSimdCorePartitions = 16;
+
 namespace bodies {
 #define OPENTRN_BODY(opcode, name, number) void name(Context&);
 OPENTRN_INSTRUCTIONS_WITH_BODY(OPENTRN_BODY)

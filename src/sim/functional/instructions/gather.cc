@@ -10,7 +10,6 @@ namespace opentrn::sim::bodies {
 
 namespace {
 
-constexpr int64_t kGpSimdCorePartitions = 16;
 
 void store_bits_row(const View& dst, int64_t p, const std::byte* from) {
   const int bytes = dst.element_bytes;

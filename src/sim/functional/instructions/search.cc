@@ -17,7 +17,6 @@ namespace {
 
 constexpr int64_t kSearched = 8;
 constexpr int64_t kAbsent = -1;  // becomes all ones in an unsigned index
-constexpr int64_t kGpSimdCorePartitions = 16;
 
 // Order of "largest first". NaN counts as smaller than everything [assumed].
 bool larger(float a, float b) {
