@@ -72,6 +72,12 @@ constexpr const char* kUnsupported[] = {"vision_config",      "encoder_layers", 
                                         "is_encoder_decoder", "ssm_cfg",          "state_size",
                                         "text_config",        "attn_layer_period"};
 
+// What `quantization_config` may say of how a checkpoint's weights are stored, as transformers has it.
+constexpr std::string_view kStoredAs[] = {
+    "aqlm",     "auto-round", "awq",    "bitnet",   "bitnet_158", "bitsandbytes", "compressed-tensors",
+    "eetq",     "fbgemm_fp8", "fp8",    "fp_quant", "gptq",       "higgs",        "hqq",
+    "modelopt", "mxfp4",      "quanto", "quark",    "spqr",       "torchao",      "vptq"};
+
 class Reader {
  public:
   Reader(const json& config, const std::string& origin) : config_(config), origin_(origin) {}
@@ -115,6 +121,28 @@ class Reader {
     return found != config_.end() && found->is_string() ? found->get<std::string>() : std::string();
   }
   const std::string& origin() const { return origin_; }
+  // How weights are stored, where a config says so; plans read them as numbers of the precision asked for.
+  std::string stored_as() const {
+    const auto found = config_.find("quantization_config");
+    if (found == config_.end() || found->is_null()) return {};
+    const auto refuse = [&](const std::string& what) {
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: 'quantization_config' {}", origin_, what),
+                  fmt::format("'quant_method': {}; or a config without it", fmt::join(kStoredAs, ", ")));
+    };
+    if (!found->is_object()) refuse(fmt::format("is {}", found->dump()));
+    const auto method = found->find("quant_method");
+    if (method == found->end()) {
+      // bitsandbytes was the only method once, and did not name itself.
+      if (!found->contains("load_in_4bit") && !found->contains("load_in_8bit"))
+        refuse("does not say its 'quant_method'");
+      return "bitsandbytes";
+    }
+    if (!method->is_string() ||
+        std::ranges::find(kStoredAs, method->get<std::string>()) == std::end(kStoredAs))
+      refuse(fmt::format("has the 'quant_method' {}, which is unknown", method->dump()));
+    return method->get<std::string>();
+  }
   bool has_items(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_array() && !found->empty();
@@ -369,6 +397,7 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   model.type = type.name;
   model.name = read.text("_name_or_path");
   if (model.name.empty()) model.name = model.type;
+  model.stored_as = read.stored_as();
   model.gated = type.gated;
   model.causal = type.causal;
   model.biases = type.biases;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -175,6 +176,21 @@ TEST(HfConfig, RefusesWhatIsStatedTwice) {
               HasSubstr("'hidden_size' stands there twice"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}})"),
               HasSubstr("more than a model of text"));
+}
+
+TEST(HfConfig, SaysHowWeightsAreStored) {
+  const auto with = [](const char* stored) {
+    return replaced(kLlama, "{", fmt::format("{{\"quantization_config\": {}, ", stored));
+  };
+  EXPECT_EQ(model_from_config(kLlama, "config.json").stored_as, "");
+  EXPECT_EQ(model_from_config(with("null"), "config.json").stored_as, "");
+  EXPECT_EQ(model_from_config(with(R"({"quant_method": "mxfp4"})"), "config.json").stored_as, "mxfp4");
+  EXPECT_EQ(model_from_config(with(R"({"load_in_4bit": true})"), "config.json").stored_as, "bitsandbytes");
+  EXPECT_THAT(refusal(with(R"({"quant_method": "q7"})")),
+              HasSubstr("'quant_method' \"q7\", which is unknown"));
+  EXPECT_THAT(refusal(with(R"({"quant_method": 4})")), HasSubstr("'quant_method' 4"));
+  EXPECT_THAT(refusal(with(R"({"bits": 4})")), HasSubstr("does not say its 'quant_method'"));
+  EXPECT_THAT(refusal(with("3")), HasSubstr("'quantization_config' is 3"));
 }
 
 TEST(HfConfig, HeadsOfLatentAttentionNeedNotDivideTheWidth) {
