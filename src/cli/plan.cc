@@ -95,6 +95,7 @@ planner::SearchOptions search_of(const PlanOptions& options) {
     if (schedules.empty()) schedules.push_back(planner::Schedule::k1F1B);
     std::ranges::replace(schedules, planner::Schedule::k1F1B, planner::Schedule::k1F1BInTicks);
     std::ranges::replace(schedules, planner::Schedule::kZbH1, planner::Schedule::kZbInTicks);
+    std::ranges::replace(schedules, planner::Schedule::kDualPipe, planner::Schedule::kDualInTicks);
   }
   search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";

@@ -284,7 +284,7 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1", "--schedule", "zb-v"});
   EXPECT_EQ(pipeline.code, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
-  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b, zb-h1 or gpipe"));
+  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b, zb-h1, dualpipe or gpipe"));
   // 1F1B is of one program here, which a schedule that is asked for by name is too.
   for (const char* schedule : {"1f1b", "1f1b-ticks"}) {
     const Ran alternating =

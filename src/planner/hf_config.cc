@@ -152,6 +152,11 @@ class Reader {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_object() ? static_cast<int>(found->size()) : 0;
   }
+  // Of a list; -1 where the config has none.
+  int length(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && found->is_array() ? static_cast<int>(found->size()) : -1;
+  }
   // How often a list has this word; -1 where the config has no such list.
   int count_of(const char* key, std::string_view word) const {
     const auto found = config_.find(key);
@@ -162,7 +167,11 @@ class Reader {
   // Refuses a list with other words than these.
   void expect_words(const char* key, std::initializer_list<std::string_view> known) const {
     const auto found = config_.find(key);
-    if (found == config_.end() || !found->is_array()) return;
+    if (found == config_.end() || found->is_null()) return;
+    if (!found->is_array())
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
+                  "a list, with one word for a layer");
     for (const json& each : *found)
       if (!each.is_string() || std::ranges::find(known, each.get<std::string>()) == known.end())
         throw Fault(
@@ -260,6 +269,11 @@ int windowed_layers(const Model& model, const Reader& read) {
 
 void read_window(Model& model, const Reader& read) {
   read.expect_words("layer_types", {"full_attention", "sliding_attention"});
+  if (const int words = read.length("layer_types"); words >= 0 && words != model.layers)
+    throw Fault(FaultKind::kInput, "plan.config",
+                fmt::format("{}: 'layer_types' has {} words, and there are {} layers", read.origin(), words,
+                            model.layers),
+                "one word for a layer");
   const double window = read.number_or_none({"sliding_window"});
   // Qwen's files state a window that they do not use.
   if (window == 0 || !read.flag("use_sliding_window", !model.type.starts_with("qwen"))) return;

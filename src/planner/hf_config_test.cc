@@ -155,9 +155,18 @@ TEST(HfConfig, WindowsAreThoseOfTheTypesLayers) {
   EXPECT_EQ(layers("qwen2", R"("head_dim": 8)"), 0);  // its use_sliding_window is false where nothing is said
   EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 20)"), 6);
   EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 28)"), 0);
-  EXPECT_EQ(layers("qwen3",
-                   R"("use_sliding_window": true, "layer_types": ["sliding_attention", "full_attention"])"),
-            1);
+  std::string words = "\"sliding_attention\"";
+  for (int i = 1; i < 26; ++i) words += ", \"full_attention\"";
+  EXPECT_EQ(layers("qwen3", "\"use_sliding_window\": true, \"layer_types\": [" + words + "]"), 1);
+}
+
+TEST(HfConfig, TypesOfLayersAreOneOfEach) {
+  const auto with = [](const char* types) {
+    return refusal(replaced(kLlama, "{", fmt::format("{{\"layer_types\": {}, ", types)));
+  };
+  EXPECT_THAT(with(R"(["sliding_attention"])"), HasSubstr("has 1 words, and there are 2 layers"));
+  EXPECT_THAT(with(R"({"a": 1})"), HasSubstr("'layer_types' is {\"a\":1}"));
+  EXPECT_THAT(with(R"(["sliding_attention", "odd"])"), HasSubstr("\"odd\""));
 }
 
 TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {

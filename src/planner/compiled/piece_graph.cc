@@ -156,7 +156,7 @@ class Sheet : AttentionWords {
   void half_forward() {
     const int64_t width = piece_.compressed && piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden;
     const ValueId in = piece_.normed ? residual_and_norm() : own_rows(width);
-    if (piece_.again)
+    if (piece_.again && piece_.part == Part::kMlpHalf)
       mlp_inside(in, piece_.inner);
     else
       give(piece_.part == Part::kMlpHalf ? mlp_of(in, piece_.inner) : attention_of(in));
@@ -164,7 +164,7 @@ class Sheet : AttentionWords {
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
   void half_backward() {
-    if (piece_.again) {
+    if (piece_.again && piece_.part == Part::kMlpHalf) {
       mlp_again_and_back();
       return;
     }
@@ -172,6 +172,7 @@ class Sheet : AttentionWords {
     const ValueId d_in =
         piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.again) give(attention_of(piece_.normed ? residual_and_norm() : own_rows(piece_.hidden)));
   }
 
   void norm_forward() { residual_and_norm(); }

@@ -24,6 +24,7 @@ class StreamsSheet : AttentionWords {
       case Part::kVelocity: velocity(); break;
       default: OPENTRN_CHECK(false, "not a part of two streams");
     }
+    for (int stream = 0; stream < 2; ++stream) update_weights();
     return finished();
   }
 
