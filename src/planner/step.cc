@@ -469,7 +469,14 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     out.time.tp = m * layers->waits->activations_s - out.time.ep - out.time.cp;
   }
   if (layers != nullptr && layers->ticks && !machine.links && stack.hides_tp <= 0) {
-    const TickWaits& ticks = *layers->ticks;
+    TickWaits ticks = *layers->ticks;
+    // What one of two runs waits for goes on beside the other's work, as far as there is some.
+    if (layout.schedule == Schedule::kDualInTicks) {
+      const double other = (stage.forward + stage.backward + stage.recompute) / layout.vpp;
+      for (double* each :
+           {&ticks.tick_s, &ticks.experts_s, &ticks.context_s, &ticks.sends_s, &ticks.loss_s, &ticks.ends_s})
+        *each = std::max(0.0, *each - other);
+    }
     out.time.ep = m * ticks.experts_s;
     out.time.cp = m * ticks.context_s;
     const double chunks = layout.vpp;

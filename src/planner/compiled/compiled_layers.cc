@@ -16,20 +16,27 @@
 namespace opentrn::planner::compiled {
 CompiledLayers::CompiledLayers(std::optional<std::filesystem::path> folder) : folder_(std::move(folder)) {}
 
-PieceTimes& CompiledLayers::times_of(const Machine& machine) {
-  auto& made = times_[*machine.generation];
-  if (!made) made = std::make_unique<PieceTimes>(*machine.generation, folder_);
+PieceTimes& CompiledLayers::times_of(const Machine& machine, bool paired) {
+  auto& made = times_[{*machine.generation, paired}];
+  if (!made) made = std::make_unique<PieceTimes>(*machine.generation, folder_, paired);
   return *made;
 }
+
+namespace {
+
+bool has_pairs(const Layout& layout) { return layout.pp > 1 && layout.schedule == Schedule::kDualInTicks; }
+
+}  // namespace
 
 // Which programs a plan needs does not depend on how long they take.
 void CompiledLayers::prepare(const Job& job, const Machine& machine, const std::vector<Layout>& layouts) {
   if (!not_compiled_because(job.model, job.precision, machine).empty()) return;
-  PieceTimes& times = times_of(machine);
-  times.compile_ahead([&] {
-    std::string why;
-    for (const Layout& layout : layouts) layers(job, machine, layout, why);
-  });
+  for (const bool paired : {false, true})
+    times_of(machine, paired).compile_ahead([&] {
+      std::string why;
+      for (const Layout& layout : layouts)
+        if (has_pairs(layout) == paired) layers(job, machine, layout, why);
+    });
 }
 
 int64_t CompiledLayers::compiled() const {
@@ -254,10 +261,18 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   test.part = Part::kLoopTest;
   const double test_s = times.seconds(test);
   if (goes_both_ways(layout.schedule)) {
+    // In parts of other work: what one more takes. Each block's tokens are kept for its backward pass; those
+    // that come from another stage, and gradients, are read or not.
+    const auto hosted = [&](Part part, bool selects) {
+      return std::max(0.0, moved(part, 2, selects, false) - moved(part, 1, selects, false));
+    };
+    const double blocks = double(blocks_per_stage(model, layout)) / layout.vpp;
+    const double selected = hosted(Part::kFetch, true);
     // A tick forward and one back are one where there is a loss.
-    out.tick_s = 2 * test_s + moved(Part::kKeep, 1, false, true) + 2 * moved(Part::kFetch, 1, true, false);
-    out.output_s += moved(Part::kFetch, 1, true, false) - test_s;
-    *out.embedding_s += moved(Part::kFetch, 1, true, false);
+    out.tick_s =
+        2 * (test_s + selected) + blocks * (hosted(Part::kKeep, false) + hosted(Part::kFetch, false));
+    out.output_s += selected - test_s;
+    *out.embedding_s += selected;
     return;
   }
   const double parts_s = looked_up(times, model, precision, sizes, Part::kFetch).seconds +
@@ -568,7 +583,7 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   embedding.wide = job.precision == Precision::kFp32;
   if (model.streams > 1) embedding = stream_pieces(model, job.precision, sizes).start;
   try {
-    PieceTimes& times = times_of(machine);
+    PieceTimes& times = times_of(machine, has_pairs(layout));
     LayerTimes out;
     const int both = places_with_both(model, layout);
     if (model.expert_layers() < model.layers && both == 0)
@@ -635,7 +650,7 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
   sizes.local_experts = std::min<double>(model.experts, double(sizes.rows) * model.active_experts);
   const double with_experts = model.layers > 0 ? double(model.expert_layers()) / model.layers : 0;
   try {
-    PieceTimes& times = times_of(machine);
+    PieceTimes& times = times_of(machine, false);
     ServeTimes out;
     out.output_s = times.seconds(output_of(model, precision, step.sequences, sizes.parts));
     const auto sum = [&](const std::vector<Counted>& pieces, bool experts) {

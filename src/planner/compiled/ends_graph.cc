@@ -13,6 +13,12 @@ class EndsSheet : PieceWords {
   explicit EndsSheet(const Piece& piece) : PieceWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kEmbedding: piece_.backward ? lookup_backward() : lookup(); break;
@@ -23,10 +29,8 @@ class EndsSheet : PieceWords {
       case Part::kLogitsBackward: logits_backward(); break;
       default: OPENTRN_CHECK(false, "not a part of a model's ends");
     }
-    return finished();
   }
 
- private:
   // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
   // row, for the sum of its powers, and for its label's.
   void logits() {

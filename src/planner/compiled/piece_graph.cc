@@ -18,6 +18,12 @@ class Sheet : AttentionWords {
   explicit Sheet(const Piece& piece) : AttentionWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kNorms: piece_.backward ? norms_backward() : norms_forward(); break;
       case Part::kProducts: piece_.backward ? products_backward() : products_forward(); break;
@@ -35,10 +41,8 @@ class Sheet : AttentionWords {
       default: OPENTRN_CHECK(false, "a part of another file");
     }
     update_weights();
-    return finished();
   }
 
- private:
   // -- parts
   void norms_forward() {
     const ValueId x = wide(argument({piece_.rows, piece_.hidden}));
