@@ -88,11 +88,14 @@ planner::SearchOptions search_of(const PlanOptions& options) {
   search.cut = !options.exhaustive;
   for (const std::string& name : options.schedules)
     search.fixed.schedules.push_back(*planner::schedule_named(name));
+  if (const std::string why = planner::unused_because(search.fixed); !why.empty())
+    throw Fault(FaultKind::kInput, "plan.layout", why, "another pp, or none of the two");
   if (options.format == "jax") {  // one program on all ranks has 1F1B in ticks
     std::vector<planner::Schedule>& schedules = search.fixed.schedules;
     if (schedules.empty()) schedules.push_back(planner::Schedule::k1F1B);
     std::ranges::replace(schedules, planner::Schedule::k1F1B, planner::Schedule::k1F1BInTicks);
     std::ranges::replace(schedules, planner::Schedule::kZbH1, planner::Schedule::kZbInTicks);
+    std::ranges::replace(schedules, planner::Schedule::kDualPipe, planner::Schedule::kDualInTicks);
   }
   search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";

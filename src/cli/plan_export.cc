@@ -38,8 +38,9 @@ void check_ends(const Model& model, const Layout& layout) {
   if (layout.pp > 1 && !planner::shares_ends(layout.schedule))
     refuse(fmt::format("{} for JAX: stages of one program do the same at the same time",
                        planner::to_string(layout)),
-           "--schedule 1f1b, zb-h1 or gpipe, or --pp 1");
-  if (layout.pp > 1 && layout.schedule == Schedule::kZbInTicks && layout.zero >= 3)
+           "--schedule 1f1b, zb-h1, dualpipe or gpipe, or --pp 1");
+  const bool splits = layout.schedule == Schedule::kZbInTicks || layout.schedule == Schedule::kDualInTicks;
+  if (layout.pp > 1 && splits && layout.zero >= 3)
     refuse(fmt::format("{} for JAX: parts of weights come and go within a pass", planner::to_string(layout)),
            "--zero 0, 1 or 2, or another --schedule");
   if (const int parts = layout.pp * layout.tp; model.hidden % parts != 0)
@@ -95,6 +96,7 @@ void check_streams(const Job& job, const Layout& layout) {
 
 std::string_view name_for_jax(Schedule schedule) {
   if (schedule == Schedule::kZbInTicks) return "zb";
+  if (schedule == Schedule::kDualInTicks) return "dualpipe";
   return schedule == Schedule::kGPipe ? "gpipe" : "1f1b";
 }
 

@@ -176,7 +176,7 @@ def specs(over_data: bool) -> dict:
 
 
 def attention_weights(q, k, first):
-    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(q.shape[-1])
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) * q.shape[-1] ** -0.5
     if not CAUSAL:
         return jax.nn.softmax(scores, -1)
     if scores.shape[2] < scores.shape[3] and first is None:
@@ -214,7 +214,7 @@ def attended_backward(kept, gradient):
     of_weights = jnp.einsum("bhqd,bhkd->bhqk", gradient, v, preferred_element_type=jnp.float32)
     wide = jnp.float32
     of_row = jnp.sum(made.astype(wide) * gradient.astype(wide), -1, keepdims=True)
-    of_scores = (weights * (of_weights - of_row) / np.sqrt(q.shape[-1])).astype(DTYPE)
+    of_scores = (weights * (of_weights - of_row) * q.shape[-1] ** -0.5).astype(DTYPE)
     return jnp.einsum("bhqk,bhkd->bhqd", of_scores, k), jnp.einsum("bhqk,bhqd->bhkd", of_scores, q), of_v, None
 
 

@@ -65,6 +65,8 @@ class StagedStep(Step):
         if MODEL["tied"]:  # once for all micro-batches
             end["table"], table_back = jax.vjp(self.table, ends["embedding"])
         way = self.all_forward_all_backward if LAYOUT["schedule"] == "gpipe" else self.one_forward_one_backward
+        if LAYOUT["schedule"] == "dualpipe" and self.stages > 1:  # one device has nothing to wait for
+            way = self.from_both_ends
         loss, of_start, of_end, of_layers = way(start, end, weights["layers"], tokens)
         if MODEL["tied"]:
             of_start["embedding"] += table_back(of_end.pop("table"))[0]
@@ -85,7 +87,7 @@ class StagedStep(Step):
             part = lambda w: jnp.split(w[chunk] if VPP > 1 else w, PP)[stage]  # noqa: E731
             w = jax.tree.map(part, w)
         else:
-            stage = jax.lax.axis_index("pp")
+            stage = self.stage()
         return self.layer(x, put_off(w), 0, chunk * PP + stage < dense_chunks(place))
 
     def forward(self, x, layers, chunk=0):
@@ -106,8 +108,15 @@ class StagedStep(Step):
             sums[i] = jax.tree.map(added, sums[i], of_layer)
         return gradient, sums
 
+    mirrored = False  # whether stages lie on devices from the last one to the first
+
+    def stage(self):
+        at = jax.lax.axis_index("pp")
+        return self.stages - 1 - at if self.mirrored else at
+
     def sent(self, x, by):
         """To the next stage (by 1), or back to the one before; between chunks, from the last stage to the first."""
+        by = -by if self.mirrored else by
         pairs = [(stage, stage + by) for stage in range(self.stages)]
         if self.chunks > 1:
             pairs = [(a, b % self.stages) for a, b in pairs]
@@ -120,7 +129,7 @@ class StagedStep(Step):
         return VPP if self.stages > 1 else 1
 
     def is_stage(self, stage):
-        return jax.lax.axis_index("pp") == stage
+        return self.stage() == stage
 
     def of_last_stage(self, x):
         """On every stage."""
@@ -187,6 +196,23 @@ class StagedStep(Step):
         return loss, *look_back(of_first[: len(tokens)]), of_end, of_layers
 
     # 1F1B: a pass forward and one back on every tick, once there is a loss.
+
+    def from_both_ends(self, start, end, layers, tokens):
+        """Half of the micro-batches from the first device to the last, and the others from there: each device has the
+        stage of that number, and a copy of the one that is as far from the other end."""
+        turned = StagedStep(self.mesh)
+        turned.turns, turned.mirrored = self.turns, True
+        across = [(stage, self.stages - 1 - stage) for stage in range(self.stages)]
+        swapped = lambda tree: jax.tree.map(lambda w: jax.lax.ppermute(w, "pp", across), tree)  # noqa: E731
+        half = len(tokens) // 2
+        runs = (Alternating(self, start, end, layers, tokens[:half]),
+                Alternating(turned, start, end, swapped(layers), tokens[half:]))  # fmt: skip
+        both = Paired(*runs)
+        both.begin()
+        both.all_ticks()
+        (loss, of_start, of_end, of_layers), others = (run.made() for run in runs)
+        add = lambda a, b: jax.tree.map(jnp.add, a, b)  # noqa: E731
+        return loss + others[0], add(of_start, others[1]), add(of_end, others[2]), add(of_layers, swapped(others[3]))
 
     def one_forward_one_backward(self, start, end, layers, tokens):
         """Of c chunks on each of p stages, a micro-batch meets its loss on tick c p - 1, and goes back from there. The
@@ -268,7 +294,7 @@ class Alternating:
 
     def forward(self, state, tick):
         """What this stage makes of its micro-batch, and what is kept of it."""
-        stage = jax.lax.axis_index("pp")
+        stage = self.step.stage()
         chunk = self.chunk(tick - stage)
         x = jnp.where((stage == 0) & (chunk == 0), state["first"], state["x"])
         x, given = self.step.forward(x, self.of_chunk(self.layers, chunk), chunk)
@@ -277,7 +303,7 @@ class Alternating:
         return x, [keep(*each) for each in zip(state["kept"], given, strict=True)]
 
     def backward(self, state, tick, of_made):
-        stage = jax.lax.axis_index("pp")
+        stage = self.step.stage()
         chunk = self.chunk(tick + stage + 2 - self.turns - self.stages, self.chunks - 1)
         ticks = 2 * (self.turns - 1 - chunk * self.stages - stage)  # since these blocks ran forward
         place = jax.lax.rem(jnp.maximum(tick - ticks, 0), self.room)
@@ -322,15 +348,19 @@ class Alternating:
             state["gradient"] = self.step.sent(state["of_first"], -1)
         return state
 
+    def changed(self, at, forward, backward):
+        """What ticks like these change."""
+        changed = [*(("x", "kept") if forward else ())]
+        changed += ["gradient", "of_first", "of_layers", *self.more] if backward else []
+        changed += [] if at is None else [*(("first",) if forward else ()), *(("of_start",) if backward else ())]
+        return changed + (["loss", "of_end"] if forward and backward and at is not None else [])
+
     def ticks(self, tick, count, *, at=None, forward=False, backward=False) -> None:
         """So many from `tick` on: passes forward, back, or both. With `at`: the first of the micro-batches that have
         their loss on these ticks; as many stages after it one is looked up, and before it one is at its end."""
         if count == 0:
             return
-        changed = [*(("x", "kept") if forward else ())]
-        changed += ["gradient", "of_first", "of_layers", *self.more] if backward else []
-        changed += [] if at is None else [*(("first",) if forward else ()), *(("of_start",) if backward else ())]
-        changed += ["loss", "of_end"] if forward and backward and at is not None else []
+        changed = self.changed(at, forward, backward)
 
         def one(state, i):
             state = self.tick({**self.state, **state}, tick + i, None if at is None else at + i, forward, backward)
@@ -348,6 +378,43 @@ class Alternating:
             return self.state, None
 
         self.state, _ = jax.lax.scan(one, self.state, jnp.arange(count))
+
+
+class Paired:
+    """Ticks of two runs from opposite ends: what one sends or gathers goes on beside what the other computes."""
+
+    def __init__(self, *runs) -> None:
+        self.runs = runs
+
+    def begin(self) -> None:
+        for run in self.runs:
+            run.begin()
+
+    def ticks(self, tick, count, *, at=None, forward=False, backward=False) -> None:
+        if count == 0:
+            return
+        changed = self.runs[0].changed(at, forward, backward)
+
+        def one(states, i):
+            made = []
+            for run, state in zip(self.runs, states, strict=True):
+                state = run.tick({**run.state, **state}, tick + i, None if at is None else at + i, forward, backward)
+                made.append({name: state[name] for name in changed})
+            return tuple(made), None
+
+        states = tuple({name: run.state[name] for name in changed} for run in self.runs)
+        made, _ = jax.lax.scan(one, states, jnp.arange(count))
+        for run, state in zip(self.runs, made, strict=True):
+            run.state |= state
+
+    def all_ticks(self) -> None:
+        """Of each run, as 1F1B of one chunk a stage."""
+        filling, count = self.runs[0].stages - 1, len(self.runs[0].tokens)
+        self.ticks(0, filling, forward=True, at=-filling)
+        self.ticks(filling, count, forward=True, backward=True, at=0)
+        self.ticks(filling + count, filling, backward=True, at=count)
+        for run in self.runs:
+            run.left(count - 1)
 
 
 @jax.custom_vjp
@@ -426,7 +493,7 @@ class Splitting(Alternating):
         return gradient, of_rest, (factors, of_products)
 
     def backward(self, state, tick, of_made):
-        stage = jax.lax.axis_index("pp")
+        stage = self.step.stage()
         place = jax.lax.rem(jnp.maximum(tick - 2 * (self.stages - 1 - stage), 0), self.room)
         given = [jax.lax.dynamic_index_in_dim(kept, place, 0, False) for kept in state["kept"]]
         gradient = jnp.where(stage == self.stages - 1, of_made, state["gradient"])

@@ -293,6 +293,7 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
         [&](const YAML::Node& node) {
           PlanServeOptions& serve = options.serve;
           serve.on = true;
+          read.mark(node, "serve", {"plan.serve"}, options);
           const auto number = [&](const char* key, const char* option, auto& to) {
             return std::pair<const std::string, JobReader::Take>(
                 key, [&read, &to, key, option](const YAML::Node& each) {

@@ -209,10 +209,10 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                        const std::vector<Planned>& machines, const std::vector<Line>& lines) {
   std::string text = wrapped(
       fmt::format(
-          "{}: {} parameters{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
+          "{}: {} parameters{}{}, {} tokens a sequence, {} sequences a step, {}", job.model.name,
           planner::count_text(job.model.parameters()),
           job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
-          job.seq, job.global_batch, planner::to_string(job.precision)),
+          planner::stored_text(job.model), job.seq, job.global_batch, planner::to_string(job.precision)),
       0);
   const bool several = machines.size() > 1;
   std::vector<std::string> header = {"#"};
@@ -392,6 +392,7 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
   }
   return nlohmann::ordered_json{{"schema", 1},
                                 {"model", job.model.name},
+                                {"stored_as", job.model.stored_as},
                                 {"parameters", job.model.parameters()},
                                 {"seq", job.seq},
                                 {"global_batch", job.global_batch},

@@ -181,10 +181,10 @@ std::string layout_text(const planner::ServeLayout& layout) {
 
 std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
                      const std::vector<ServeLine>& lines, const std::vector<Served>& machines) {
-  std::string text =
-      fmt::format("{}: {} parameters; prompts of {:.0f} tokens, answers of {:.0f}, room for {:.0f}; {}\n",
-                  job.model.name, planner::count_text(job.model.parameters()), job.prompt, job.output,
-                  job.longest, options.precision == "fp8" ? "8-bit weights" : options.precision);
+  std::string text = fmt::format(
+      "{}: {} parameters{}; prompts of {:.0f} tokens, answers of {:.0f}, room for {:.0f}; {}\n",
+      job.model.name, planner::count_text(job.model.parameters()), planner::stored_text(job.model),
+      job.prompt, job.output, job.longest, options.precision == "fp8" ? "8-bit weights" : options.precision);
   std::vector<std::string> header = {"#"};
   const bool several = machines.size() > 1, compiled = options.compiled > 0;
   if (several) header.emplace_back("on");
@@ -434,6 +434,7 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
   for (const ServeLine& line : lines) plans.push_back(plan_of(line, options));
   out << Json{{"schema", 1},
               {"model", job.model.name},
+              {"stored_as", job.model.stored_as},
               {"parameters", job.model.parameters()},
               {"prompt_tokens", job.prompt},
               {"output_tokens", job.output},

@@ -284,7 +284,7 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1", "--schedule", "zb-v"});
   EXPECT_EQ(pipeline.code, 2);
   EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
-  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b, zb-h1 or gpipe"));
+  EXPECT_THAT(pipeline.err, HasSubstr("--schedule 1f1b, zb-h1, dualpipe or gpipe"));
   // 1F1B is of one program here, which a schedule that is asked for by name is too.
   for (const char* schedule : {"1f1b", "1f1b-ticks"}) {
     const Ran alternating =
@@ -404,6 +404,8 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {with("reliability: {profile: llama3, restart_s: -5}"), {"line 4", "'restart_s' is '-5'"}},
       {with("reliability: {profile: llama3, spares: 0.5}"), {"line 4", "'spares' is '0.5'"}},
       {with("fix: {schedule: gpip}"), {"line 4", "'schedule' is 'gpip'", "gpipe"}},
+      {with("fix: {pp: 1, schedule: zb-ticks}"), {"line 4", "'fix'", "pp is 1, and ZB in ticks"}},
+      {with("fix: {pp: 1, vpp: 2}"), {"line 4", "'fix'", "pp is 1, and vpp 2"}},
       {with("fix: {offload: maybe}"), {"line 4", "'offload' is 'maybe'", "on, off"}},
       {with("stack: none-such"), {"line 4", "'stack'", "none-such", "neuron"}},
       {with("step: train.stablehlo"), {"line 1", "'model' beside 'step'"}},

@@ -72,6 +72,12 @@ constexpr const char* kUnsupported[] = {"vision_config",      "encoder_layers", 
                                         "is_encoder_decoder", "ssm_cfg",          "state_size",
                                         "text_config",        "attn_layer_period"};
 
+// What `quantization_config` may say of how a checkpoint's weights are stored, as transformers has it.
+constexpr std::string_view kStoredAs[] = {
+    "aqlm",     "auto-round", "awq",    "bitnet",   "bitnet_158", "bitsandbytes", "compressed-tensors",
+    "eetq",     "fbgemm_fp8", "fp8",    "fp_quant", "gptq",       "higgs",        "hqq",
+    "modelopt", "mxfp4",      "quanto", "quark",    "spqr",       "torchao",      "vptq"};
+
 class Reader {
  public:
   Reader(const json& config, const std::string& origin) : config_(config), origin_(origin) {}
@@ -115,6 +121,28 @@ class Reader {
     return found != config_.end() && found->is_string() ? found->get<std::string>() : std::string();
   }
   const std::string& origin() const { return origin_; }
+  // How weights are stored, where a config says so; plans read them as numbers of the precision asked for.
+  std::string stored_as() const {
+    const auto found = config_.find("quantization_config");
+    if (found == config_.end() || found->is_null()) return {};
+    const auto refuse = [&](const std::string& what) {
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: 'quantization_config' {}", origin_, what),
+                  fmt::format("'quant_method': {}; or a config without it", fmt::join(kStoredAs, ", ")));
+    };
+    if (!found->is_object()) refuse(fmt::format("is {}", found->dump()));
+    const auto method = found->find("quant_method");
+    if (method == found->end()) {
+      // bitsandbytes was the only method once, and did not name itself.
+      if (!found->contains("load_in_4bit") && !found->contains("load_in_8bit"))
+        refuse("does not say its 'quant_method'");
+      return "bitsandbytes";
+    }
+    if (!method->is_string() ||
+        std::ranges::find(kStoredAs, method->get<std::string>()) == std::end(kStoredAs))
+      refuse(fmt::format("has the 'quant_method' {}, which is unknown", method->dump()));
+    return method->get<std::string>();
+  }
   bool has_items(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_array() && !found->empty();
@@ -123,6 +151,11 @@ class Reader {
   int count(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_object() ? static_cast<int>(found->size()) : 0;
+  }
+  // Of a list; -1 where the config has none.
+  int length(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && found->is_array() ? static_cast<int>(found->size()) : -1;
   }
   // How often a list has this word; -1 where the config has no such list.
   int count_of(const char* key, std::string_view word) const {
@@ -134,7 +167,11 @@ class Reader {
   // Refuses a list with other words than these.
   void expect_words(const char* key, std::initializer_list<std::string_view> known) const {
     const auto found = config_.find(key);
-    if (found == config_.end() || !found->is_array()) return;
+    if (found == config_.end() || found->is_null()) return;
+    if (!found->is_array())
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
+                  "a list, with one word for a layer");
     for (const json& each : *found)
       if (!each.is_string() || std::ranges::find(known, each.get<std::string>()) == known.end())
         throw Fault(
@@ -232,6 +269,11 @@ int windowed_layers(const Model& model, const Reader& read) {
 
 void read_window(Model& model, const Reader& read) {
   read.expect_words("layer_types", {"full_attention", "sliding_attention"});
+  if (const int words = read.length("layer_types"); words >= 0 && words != model.layers)
+    throw Fault(FaultKind::kInput, "plan.config",
+                fmt::format("{}: 'layer_types' has {} words, and there are {} layers", read.origin(), words,
+                            model.layers),
+                "one word for a layer");
   const double window = read.number_or_none({"sliding_window"});
   // Qwen's files state a window that they do not use.
   if (window == 0 || !read.flag("use_sliding_window", !model.type.starts_with("qwen"))) return;
@@ -369,6 +411,7 @@ Model model_from_config(std::string_view text, const std::string& origin) {
   model.type = type.name;
   model.name = read.text("_name_or_path");
   if (model.name.empty()) model.name = model.type;
+  model.stored_as = read.stored_as();
   model.gated = type.gated;
   model.causal = type.causal;
   model.biases = type.biases;

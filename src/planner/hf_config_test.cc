@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -154,9 +155,18 @@ TEST(HfConfig, WindowsAreThoseOfTheTypesLayers) {
   EXPECT_EQ(layers("qwen2", R"("head_dim": 8)"), 0);  // its use_sliding_window is false where nothing is said
   EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 20)"), 6);
   EXPECT_EQ(layers("qwen2", R"("use_sliding_window": true, "max_window_layers": 28)"), 0);
-  EXPECT_EQ(layers("qwen3",
-                   R"("use_sliding_window": true, "layer_types": ["sliding_attention", "full_attention"])"),
-            1);
+  std::string words = "\"sliding_attention\"";
+  for (int i = 1; i < 26; ++i) words += ", \"full_attention\"";
+  EXPECT_EQ(layers("qwen3", "\"use_sliding_window\": true, \"layer_types\": [" + words + "]"), 1);
+}
+
+TEST(HfConfig, TypesOfLayersAreOneOfEach) {
+  const auto with = [](const char* types) {
+    return refusal(replaced(kLlama, "{", fmt::format("{{\"layer_types\": {}, ", types)));
+  };
+  EXPECT_THAT(with(R"(["sliding_attention"])"), HasSubstr("has 1 words, and there are 2 layers"));
+  EXPECT_THAT(with(R"({"a": 1})"), HasSubstr("'layer_types' is {\"a\":1}"));
+  EXPECT_THAT(with(R"(["sliding_attention", "odd"])"), HasSubstr("\"odd\""));
 }
 
 TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
@@ -175,6 +185,21 @@ TEST(HfConfig, RefusesWhatIsStatedTwice) {
               HasSubstr("'hidden_size' stands there twice"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}})"),
               HasSubstr("more than a model of text"));
+}
+
+TEST(HfConfig, SaysHowWeightsAreStored) {
+  const auto with = [](const char* stored) {
+    return replaced(kLlama, "{", fmt::format("{{\"quantization_config\": {}, ", stored));
+  };
+  EXPECT_EQ(model_from_config(kLlama, "config.json").stored_as, "");
+  EXPECT_EQ(model_from_config(with("null"), "config.json").stored_as, "");
+  EXPECT_EQ(model_from_config(with(R"({"quant_method": "mxfp4"})"), "config.json").stored_as, "mxfp4");
+  EXPECT_EQ(model_from_config(with(R"({"load_in_4bit": true})"), "config.json").stored_as, "bitsandbytes");
+  EXPECT_THAT(refusal(with(R"({"quant_method": "q7"})")),
+              HasSubstr("'quant_method' \"q7\", which is unknown"));
+  EXPECT_THAT(refusal(with(R"({"quant_method": 4})")), HasSubstr("'quant_method' 4"));
+  EXPECT_THAT(refusal(with(R"({"bits": 4})")), HasSubstr("does not say its 'quant_method'"));
+  EXPECT_THAT(refusal(with("3")), HasSubstr("'quantization_config' is 3"));
 }
 
 TEST(HfConfig, HeadsOfLatentAttentionNeedNotDivideTheWidth) {

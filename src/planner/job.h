@@ -30,7 +30,8 @@ enum class Schedule : uint8_t {
   kDualPipe,
   kGPipe,
   k1F1BInTicks,
-  kZbInTicks
+  kZbInTicks,
+  kDualInTicks
 };
 
 // How a model is cut over ranks. tp * cp * pp * dp ranks; ep ranks of dp * cp share a set of experts.

@@ -68,6 +68,10 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   // FSDP keeps its shard in float32, which is the optimizer's master too.
   memory.weights = fsdp ? cut(4, true) : cut(element, false);
   memory.gradients = cut(stack.gradient_bytes, layout.zero >= 2);
+  if (layout.pp > 1 && layout.schedule == Schedule::kDualInTicks) {  // and those of another stage
+    memory.weights += cut(element, false);
+    memory.gradients += cut(stack.gradient_bytes, false);
+  }
   memory.optimizer =
       layout.offload ? 0 : cut(fsdp ? stack.master_bytes - 4 : stack.master_bytes, layout.zero >= 1);
 

@@ -73,4 +73,8 @@ std::string count_text(double count) {
   return count >= 0.95e6 ? fmt::format("{:.0f}M", count / 1e6) : fmt::format("{:.0f}", count);
 }
 
+std::string stored_text(const Model& model) {
+  return model.stored_as.empty() ? "" : fmt::format(", stored as {}", model.stored_as);
+}
+
 }  // namespace opentrn::planner

@@ -9,7 +9,8 @@ namespace opentrn::planner {
 
 struct Model {
   std::string name;
-  std::string type;  // "llama", "gpt2", "bert", ...
+  std::string type;       // "llama", "gpt2", "bert", ...
+  std::string stored_as;  // "fp8", "mxfp4", ...: its checkpoint's weights; empty: as they are
   int layers = 0;
   int hidden = 0;
   int heads = 0;
@@ -81,5 +82,7 @@ struct Model {
 
 // "8.0B", "86M" or "640": of parameters.
 std::string count_text(double count);
+// ", stored as fp8", of a checkpoint that holds other numbers than a plan computes with; else empty.
+std::string stored_text(const Model& model);
 
 }  // namespace opentrn::planner

@@ -61,6 +61,8 @@ double bubble_s(const Pipeline& pipeline) {
     case Schedule::kGPipe:
     case Schedule::k1F1BInTicks:
       return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s) / pipeline.chunks;
+    case Schedule::kDualInTicks:  // two on each of those ticks
+      return 2 * (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s);
     case Schedule::kZbInTicks:
       return (pipeline.stages - 1) * (pipeline.forward_s + pipeline.backward_s - pipeline.weight_s);
     default: return v_bubble_s(pipeline);
@@ -94,6 +96,8 @@ double in_flight(Schedule schedule, int stages, int chunks, int64_t micro_batche
   // Ticks without a micro-batch keep theirs too.
   const double ticks = double(micro_batches) * chunks + stages - 1;
   if (schedule == Schedule::kGPipe) return ticks;
+  if (schedule == Schedule::kDualInTicks)
+    return 2 * std::min(double(micro_batches) / 2 + stages - 1, 2.0 * stages - 1);
   if (goes_both_ways(schedule)) return std::min(ticks, 2.0 * stages * chunks - 1) / chunks;
   double depth = stages;
   if (schedule == Schedule::kDualPipe) depth = stages + 1;

@@ -154,10 +154,31 @@ TEST(Pipeline, ZeroBubbleInTicksHasWeightsOnFullTicksAlone) {
     }
 }
 
+// Each tick has two passes, of micro-batches from both ends; stages that do not wait for each other's are no
+// later.
+TEST(Pipeline, DualPipeInTicksHasTwiceTheTicksWithoutAMicroBatch) {
+  const StageTime time = kTimes[0];
+  for (const int stages : {2, 3, 8})
+    for (const int64_t micro_batches : {2, 6, 24}) {
+      const std::vector<StageTime> equal(stages, time);
+      Pipeline pipeline = closed_form(equal, 1, micro_batches);
+      pipeline.schedule = Schedule::kDualInTicks;
+      pipeline.forward_s = time.forward;
+      pipeline.backward_s = time.backward;
+      const double ticks = double(micro_batches) / 2 + stages - 1;
+      EXPECT_NEAR(pipeline_s(pipeline).total_s(), 2 * ticks * (time.forward + time.backward), 1e-9);
+      const PipelineRun run = run_pipeline(Schedule::kDualInTicks, equal, 1, micro_batches, 0);
+      EXPECT_LE(run.end_s, pipeline_s(pipeline).total_s() + 1e-9);
+      EXPECT_GE(in_flight(Schedule::kDualInTicks, stages, 1, micro_batches), run.in_flight);
+    }
+  EXPECT_NE(no_order_because(Schedule::kDualInTicks, 4, 1, 3), "");
+  EXPECT_NE(no_order_because(Schedule::kDualInTicks, 4, 2, 8), "");
+}
+
 TEST(Pipeline, EverySchedulePassesEveryMicroBatchOnce) {
-  for (const Schedule schedule :
-       {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf, Schedule::kVMin,
-        Schedule::kDualPipe, Schedule::kGPipe, Schedule::k1F1BInTicks, Schedule::kZbInTicks}) {
+  for (const Schedule schedule : {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf,
+                                  Schedule::kVMin, Schedule::kDualPipe, Schedule::kGPipe,
+                                  Schedule::k1F1BInTicks, Schedule::kZbInTicks, Schedule::kDualInTicks}) {
     const int stages = 6;
     const int64_t micro_batches = 18;
     const Order order = order_of(schedule, stages, 1, micro_batches);

@@ -15,7 +15,8 @@ bool is_v_shaped(Schedule schedule) {
 }
 
 bool goes_both_ways(Schedule schedule) {
-  return schedule == Schedule::k1F1BInTicks || schedule == Schedule::kZbInTicks;
+  return schedule == Schedule::k1F1BInTicks || schedule == Schedule::kZbInTicks ||
+         schedule == Schedule::kDualInTicks;
 }
 
 bool shares_ends(Schedule schedule) { return schedule == Schedule::kGPipe || goes_both_ways(schedule); }
@@ -86,6 +87,29 @@ Order zero_bubble_in_ticks(int stages, int64_t micro_batches) {
     }
     for (int i = 0; i < stage; ++i) add_weights();
     order.ranks[static_cast<size_t>(stage)] = std::move(passes);
+  }
+  return order;
+}
+
+// Half of the micro-batches from each end, in the ticks of 1F1B.
+Order dual_in_ticks(int stages, int64_t micro_batches) {
+  Order order;
+  const int64_t half = micro_batches / 2, filling = 2L * (stages - 1);
+  order.micro_batches = {half, half};
+  order.path.resize(2);
+  for (int at = 0; at < stages; ++at) {
+    order.path[0].push_back(at);
+    order.path[1].push_back(stages - 1 - at);
+  }
+  for (int rank = 0; rank < stages; ++rank) {
+    auto& passes = order.ranks.emplace_back();
+    for (int64_t tick = 0; tick < half + filling; ++tick)
+      for (int stream = 0; stream < 2; ++stream) {
+        const int at = stream == 0 ? rank : stages - 1 - rank;
+        const int64_t forward = tick - at, backward = tick - filling + at;
+        if (forward >= 0 && forward < half) passes.push_back({PassKind::kForward, stream, at, forward});
+        if (backward >= 0 && backward < half) passes.push_back({PassKind::kBackward, stream, at, backward});
+      }
   }
   return order;
 }
@@ -311,6 +335,9 @@ std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t 
   if (schedule == Schedule::kDualPipe && (stages % 2 != 0 || micro_batches % 2 != 0))
     return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule),
                        stages, micro_batches);
+  if (schedule == Schedule::kDualInTicks && micro_batches % 2 != 0)
+    return fmt::format("{} needs an even number of micro-batches, and there are {}", to_string(schedule),
+                       micro_batches);
   const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages : shares_ends(schedule) ? 1 : stages;
   if (micro_batches < least)
     return fmt::format("{} needs {} micro-batches, and there are {}", to_string(schedule), least,
@@ -325,6 +352,7 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
   if (schedule == Schedule::kZbH1) return zero_bubble_h1(stages, micro_batches);
   if (schedule == Schedule::kZbInTicks) return zero_bubble_in_ticks(stages, micro_batches);
   if (schedule == Schedule::kDualPipe) return DualPipe(stages, micro_batches).order();
+  if (schedule == Schedule::kDualInTicks) return dual_in_ticks(stages, micro_batches);
   if (schedule == Schedule::kGPipe) return all_forward_all_backward(stages, micro_batches);
   return one_forward_one_backward(stages, chunks, micro_batches, schedule == Schedule::k1F1BInTicks);
 }
@@ -340,7 +368,8 @@ constexpr std::tuple<Schedule, std::string_view, std::string_view> kNames[] = {
     {Schedule::kDualPipe, "dualpipe", "DualPipe"},
     {Schedule::kGPipe, "gpipe", "GPipe"},
     {Schedule::k1F1BInTicks, "1f1b-ticks", "1F1B in ticks"},
-    {Schedule::kZbInTicks, "zb-ticks", "ZB in ticks"}};
+    {Schedule::kZbInTicks, "zb-ticks", "ZB in ticks"},
+    {Schedule::kDualInTicks, "dualpipe-ticks", "DualPipe in ticks"}};
 
 }  // namespace
 

@@ -12,7 +12,8 @@
 // before the first loss and behind the last one; a stage has twice as many micro-batches under way as 1F1B's,
 // less one, since a gradient comes back as slowly as tokens go. Its zero-bubble form has the weights'
 // gradients of a micro-batch on the tick on which the first stage has its other gradients: on all stages at
-// once.
+// once. DualPipe's has half of the micro-batches in 1F1B's ticks from each end, so that a tick has two passes
+// each way; a rank keeps weights of its own stage and a copy of the one that is as far from the other end.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +61,8 @@ bool shares_ends(Schedule schedule);
 // Of those, whether a tick has a pass forward and one back.
 bool goes_both_ways(Schedule schedule);
 std::string_view to_string(Schedule schedule);  // "ZB-H1"
-// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe", "1f1b-ticks", "zb-ticks"; nullopt for
-// another.
+// "1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe", "gpipe", "1f1b-ticks", "zb-ticks",
+// "dualpipe-ticks"; nullopt for another.
 std::optional<Schedule> schedule_named(std::string_view name);
 std::vector<std::string> schedule_names();
 

@@ -168,6 +168,16 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
       }
 }
 
+std::string unused_because(const Fixed& fixed) {
+  if (fixed.pp != 1) return {};
+  if (!fixed.schedules.empty())
+    return fmt::format("pp is 1, and {} is an order of the passes of several stages",
+                       to_string(fixed.schedules.front()));
+  if (fixed.vpp.value_or(1) > 1)
+    return fmt::format("pp is 1, and vpp {} is of the chunks of several stages", *fixed.vpp);
+  return {};
+}
+
 std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed) {
   const auto has_chunks = [](Schedule each) {
     return each == Schedule::k1F1B || each == Schedule::k1F1BInTicks;

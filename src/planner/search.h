@@ -40,6 +40,9 @@ SearchResult search(const Job& job, const Machine& machine, const Stack& stack, 
 void for_each_layout(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed,
                      const std::function<void(const Layout&)>& take);
 
+// What is fixed of a pipeline that these degrees leave out; empty where all of it has a meaning.
+std::string unused_because(const Fixed& fixed);
+
 // Why no layout with these degrees is legal, where one of them says so; else empty.
 std::string none_legal_because(const Job& job, const Machine& machine, const Fixed& fixed);
 

@@ -173,6 +173,21 @@ TEST(Search, ChunksAreOfOneSchedule) {
             "vpp 2 is of the interleaved 1F1B, and ZB-H1 is asked for");
 }
 
+TEST(Search, SaysWhatOneStageHasNoUseFor) {
+  Fixed fixed;
+  fixed.schedules = {Schedule::kZbInTicks};
+  fixed.vpp = 2;
+  EXPECT_EQ(unused_because(fixed), "");  // stages are searched
+  fixed.pp = 2;
+  EXPECT_EQ(unused_because(fixed), "");
+  fixed.pp = 1;
+  EXPECT_THAT(unused_because(fixed), HasSubstr("pp is 1, and ZB in ticks"));
+  fixed.schedules.clear();
+  EXPECT_THAT(unused_because(fixed), HasSubstr("pp is 1, and vpp 2"));
+  fixed.vpp = 1;
+  EXPECT_EQ(unused_because(fixed), "");
+}
+
 TEST(Search, FixedDegreesStay) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
   const Machine machine = machine_of(tables(), "p5.48xlarge", 2);

@@ -469,23 +469,37 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
     out.time.tp = m * layers->waits->activations_s - out.time.ep - out.time.cp;
   }
   if (layers != nullptr && layers->ticks && !machine.links && stack.hides_tp <= 0) {
-    const TickWaits& ticks = *layers->ticks;
+    TickWaits ticks = *layers->ticks;
+    // What one of two runs waits for goes on beside the other's work, as far as there is some.
+    if (layout.schedule == Schedule::kDualInTicks) {
+      const double other = (stage.forward + stage.backward + stage.recompute) / layout.vpp;
+      for (double* each :
+           {&ticks.tick_s, &ticks.experts_s, &ticks.context_s, &ticks.sends_s, &ticks.loss_s, &ticks.ends_s})
+        *each = std::max(0.0, *each - other);
+    }
     out.time.ep = m * ticks.experts_s;
     out.time.cp = m * ticks.context_s;
     const double chunks = layout.vpp;
+    const double ways = layout.schedule == Schedule::kDualInTicks ? 2 : 1;
     out.time.ep *= chunks;
     out.time.cp *= chunks;
-    out.time.pp = (m * chunks + layout.pp - 1) * ticks.sends_s;
+    out.time.pp = (m * chunks + ways * (layout.pp - 1)) * ticks.sends_s;
     out.time.tp =
         m * (chunks * (ticks.tick_s - ticks.sends_s - ticks.experts_s - ticks.context_s) + ticks.loss_s) +
         ticks.once_s;
-    out.time.bubble =
-        (layout.pp - 1) * ((stage.forward + stage.backward + stage.recompute + beside_blocks) / chunks +
-                           ticks.tick_s - ticks.sends_s);
+    out.time.bubble = ways * (layout.pp - 1) *
+                      ((stage.forward + stage.backward + stage.recompute + beside_blocks) / chunks +
+                       ticks.tick_s - ticks.sends_s);
     // 1F1B looks tokens up on ticks of their own, and once before all ticks, until there are losses.
     if (layout.schedule == Schedule::kZbInTicks) out.time.bubble -= (layout.pp - 1) * stage.weights;
     if (goes_both_ways(layout.schedule))
-      out.time.bubble += layout.pp * (ticks.ends_s + layers->embedding_s.value_or(0));
+      out.time.bubble += ways * layout.pp * (ticks.ends_s + layers->embedding_s.value_or(0));
+  }
+  // Weights of the stage that is as far from the other end come before all ticks, and gradients go back.
+  if (layout.pp > 1 && layout.schedule == Schedule::kDualInTicks) {
+    const double copied = parameters * (job.precision == Precision::kFp32 ? 4 : 2);
+    out.time.pp += 2 * sent_s(machine, stack, groups, copied);
+    out.time.compute += 4 * copied / machine.rates.memory_bytes_s;  // made as zeros, and added up
   }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();
   if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;

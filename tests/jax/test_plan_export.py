@@ -68,6 +68,7 @@ def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
 
 GPIPE = {"schedule": ["gpipe"]}
 ZERO_BUBBLE = {"schedule": ["zb-h1"]}
+DUAL = {"schedule": ["dualpipe"]}
 PIPELINES = [
     {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True, **GPIPE},
     {"pp": 2, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2},
@@ -86,6 +87,10 @@ PIPELINES = [
     {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True, **ZERO_BUBBLE},
     {"pp": 4, "tp": 1, "sp": "off", "zero": 0, "micro_batch": 2, "layers": 5, "gated": False, **ZERO_BUBBLE},
     {"pp": 4, "tp": 1, "sp": "off", "zero": 2, "micro_batch": 4, **ZERO_BUBBLE},
+    # Half of the micro-batches from each end; one of each, and layers that stages do not divide.
+    {"pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "tied": True, **DUAL},
+    {"pp": 4, "tp": 2, "sp": "off", "zero": 0, "micro_batch": 1, "layers": 5, **DUAL},
+    {"pp": 4, "tp": 1, "sp": "off", "zero": 1, "micro_batch": 4, "gated": False, **DUAL},
 ]
 
 
@@ -114,7 +119,8 @@ def pipeline(
 @pytest.mark.parametrize("options", PIPELINES[::4])
 def test_a_plan_with_stages_has_the_losses_of_one_device(tmp_path, options):
     plan = pipeline(tmp_path, **options)
-    schedule = {"gpipe": "GPipe", "zb-h1": "ZB in ticks"}.get(options.get("schedule", [""])[0], "1F1B in ticks")
+    names = {"gpipe": "GPipe", "zb-h1": "ZB in ticks", "dualpipe": "DualPipe in ticks"}
+    schedule = names.get(options.get("schedule", [""])[0], "1F1B in ticks")
     assert plan["ranks"] == 8 and plan["layout"]["schedule"] == schedule
     losses = [
         [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
@@ -155,6 +161,7 @@ OTHER_BLOCKS = [
     {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
     {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, **ZERO_BUBBLE},
     {"of": LATENT, "pp": 2, "tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, **ZERO_BUBBLE},
+    {"of": GPT, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1, **DUAL},
     {"of": ENCODER, "pp": 1, "tp": 2, "sp": "on", "zero": 3, "micro_batch": 2, "recompute": "full"},
     {"of": ENCODER, "pp": 2, "tp": 2, "sp": "off", "zero": 1, "micro_batch": 1},
     {"of": ENCODER, "cp": 2, "tp": 2, "pp": 1, "sp": "off", "zero": 1, "micro_batch": 1, "recompute": "none"},
@@ -193,6 +200,7 @@ EXPERTS = [
     {"pp": 2, "vpp": 2, "tp": 1, "ep": 2, "sp": "off", "zero": 0, "dense": 2},
     {"pp": 4, "tp": 1, "ep": 1, "sp": "off", "zero": 1, "dense": 1, **GPIPE},
     {"pp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 1, "shared": 192, "dense": 1, **ZERO_BUBBLE},
+    {"pp": 2, "tp": 2, "ep": 2, "sp": "on", "zero": 1, "shared": 192, "dense": 1, **DUAL},
     # Biases of experts, and of attention's products.
     {"pp": 1, "tp": 2, "ep": 2, "sp": "on", "zero": 3, "of": GPT_OSS},
     {"pp": 2, "tp": 2, "ep": 2, "sp": "off", "zero": 1, "of": {**GPT_OSS, "sliding_window": 64}},
@@ -725,5 +733,5 @@ def test_blocks_that_jax_has_no_words_for_are_refused(tmp_path):
 def test_what_jax_has_no_words_for_is_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         opentrn.plan("Llama-3.1-8B", instance="trn1.32xlarge", seq=4096, global_batch=32, pp=2, export="jax",
-                     schedule=["dualpipe"], output=str(tmp_path))  # fmt: skip
+                     schedule=["zb-v"], output=str(tmp_path))  # fmt: skip
     assert refused.value.label == "plan.export"

@@ -130,6 +130,13 @@ bool is_of_nemo(const Row& row) { return has(row.model, "GPT-?3") || has(row.sou
 // Its tutorial of GPT was published with the first release.
 bool is_of_first_nemo(const Row& row) { return has(row.source, "nemo-megatron-gpt-job"); }
 
+// NVIDIA's recipes for NeMo and Megatron-Bridge have TP's transfers behind products (ub_tp_comm_overlap).
+bool overlaps_by_default(const Row& row, const Machine& machine) {
+  return machine.kind == Kind::kGpu &&
+         has(row.family() + " " + row.source, "nemo($|[^a-z]|[0-9])|megatron-?bridge|dgxc") &&
+         !has(row.source + " " + row.parallelism, "maxtext");
+}
+
 // Programs by what a row says of them, by the collection that it is from, or by its machine.
 std::string stack_name(const Row& row, const Machine& machine) {
   const std::string family = row.family(), words = row.parallelism + " " + row.source;
@@ -148,7 +155,7 @@ std::string stack_name(const Row& row, const Machine& machine) {
            : is_of_first_nemo(row)         ? "neuron-nemo-xrt"
            : is_of_nemo(row)               ? "neuron-nemo"
                                            : "neuron";
-  if (machine.kind == Kind::kTpu) return "maxtext";
+  if (machine.kind == Kind::kTpu || has(words, "maxtext")) return "maxtext";
   if (has(words, "training_results_v")) return "nemo-mlperf";
   if (has(words, "llm-foundry")) return "fsdp";
   if (family == "titan" || has(words, "torchtitan")) return "torchtitan";
@@ -188,7 +195,10 @@ Machine machine_for(const arch::Tables& tables, const Row& row, double chips) {
   const std::string chip = chip_in(system);
   if (chip.empty())
     throw Refusal{system.empty() ? "no system" : "no rates for this chip: " + system.substr(0, 60)};
-  return cluster_of(tables, chip, static_cast<int64_t>(chips), network_in(system));
+  Machine machine = cluster_of(tables, chip, static_cast<int64_t>(chips), network_in(system));
+  if (const double stated = links_in(system); stated > 0)
+    machine.inside.bytes_s *= stated / tables.comparison_chip(chip).scale_up_gb_s;
+  return machine;
 }
 
 // What a row says of its program besides the layout.
@@ -301,7 +311,7 @@ void set_layout(Recipe& recipe, const Row& row) {
   layout.sp =
       !degrees.no_sp && layout.tp > 1 && (degrees.sp || (modern && recipe.machine.kind == Kind::kGpu));
   layout.shard = static_cast<int32_t>(degrees.shard);
-  if (!degrees.overlap) recipe.stack.hides_tp = 0;
+  if (!degrees.overlap && !overlaps_by_default(row, recipe.machine)) recipe.stack.hides_tp = 0;
   // Compiled programs fuse what is done one by one without.
   if (has(row.parallelism, "eager")) recipe.stack.elementwise *= 1.6;
   // The operations that these figures count are of full recomputation.
@@ -487,6 +497,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     // Phase 2 of BERT is at 512 tokens; some pages print the 128 of phase 1 beside it.
     if (has(row.model, "BERT.*Ph2")) recipe.job.seq = 512;
     if (recipe.job.seq <= 0) throw Refusal{"no sequence length"};
+    if (has(row.global_batch, "^ *-[0-9.]")) throw Refusal{"a batch that is none"};
     recipe.job.global_batch = batch_in(row.global_batch, recipe.job.seq).value_or(0);
     if (has(row.metric, "activation memory") && recipe.job.global_batch <= 0) recipe.job.global_batch = 1;
     if (!is_precision(row.dtype)) throw Refusal{"a precision that is none of those known: " + row.dtype};

@@ -237,6 +237,8 @@ double network_in(const std::string& system) {
   return value_of(match[1]) / 8 / (has(text, "per GPU") ? 1 : 8);
 }
 
+double links_in(const std::string& system) { return has(system, "[AH]800") ? 200 : 0; }
+
 std::string stated_twice(const std::string& text) {
   static const std::regex stated("(?:^|[^A-Za-z])(TP|PP|DP|CP|EP)[ =:_-]{0,3}([0-9]+)", std::regex::icase);
   std::map<std::string, double> found;

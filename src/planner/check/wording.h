@@ -38,6 +38,10 @@ std::string chip_in(const std::string& system);
 // GB/s of one chip's network, where the row says; 0 where it does not.
 double network_in(const std::string& system);
 
+// GB/s one way of the links inside a server, of a part that is sold with fewer of them than the tables' (H800
+// and A800: 400 GB/s both ways); 0 of the others.
+double links_in(const std::string& system);
+
 // Whether a row's type is one that is known, or none is stated; and which it is.
 bool is_precision(const std::string& dtype);
 Precision precision_in(const std::string& dtype);

@@ -530,6 +530,7 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
       piece.rows = part_of(sizes.rows, sizes.cores);
       piece.halves = true;
     }
+    if (sizes.updates && piece.normed) set_updates_of_mlp(piece, model, sizes);
     return {piece};
   }
   const Share share = share_of(model, sizes);
@@ -566,6 +567,7 @@ Piece mlp_half(const Model& model, Precision precision, const BlockSizes& sizes)
     Piece piece = of_streams(model, precision, sizes, Part::kJointMlp);
     piece.inner = share_of(model, sizes.parts).ffn;
     piece.normed = sizes.norms_all_rows();
+    if (sizes.updates && sizes.norms_all_rows()) set_updates_of_attention(piece, model, sizes);
     return piece;
   }
   Piece piece = mlp_of(model, precision, sizes.rows, share_of(model, sizes.parts).ffn);

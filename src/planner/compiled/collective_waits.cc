@@ -493,7 +493,7 @@ class MicroBatch {
 
   // With what the backward pass reads; a block of two streams begins with what it was given.
   const PieceTime& attended_again() const {
-    return passes_.streams ? passes_.attention.again : passes_.attention.forward;
+    return passes_.attention.again.seconds > 0 ? passes_.attention.again : passes_.attention.forward;
   }
   // Attention of a block that runs forward again does so where it needs nothing that is not there: in the
   // middle of the piece above (one that waits for gathered weights, behind it).

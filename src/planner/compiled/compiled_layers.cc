@@ -16,20 +16,27 @@
 namespace opentrn::planner::compiled {
 CompiledLayers::CompiledLayers(std::optional<std::filesystem::path> folder) : folder_(std::move(folder)) {}
 
-PieceTimes& CompiledLayers::times_of(const Machine& machine) {
-  auto& made = times_[*machine.generation];
-  if (!made) made = std::make_unique<PieceTimes>(*machine.generation, folder_);
+PieceTimes& CompiledLayers::times_of(const Machine& machine, bool paired) {
+  auto& made = times_[{*machine.generation, paired}];
+  if (!made) made = std::make_unique<PieceTimes>(*machine.generation, folder_, paired);
   return *made;
 }
+
+namespace {
+
+bool has_pairs(const Layout& layout) { return layout.pp > 1 && layout.schedule == Schedule::kDualInTicks; }
+
+}  // namespace
 
 // Which programs a plan needs does not depend on how long they take.
 void CompiledLayers::prepare(const Job& job, const Machine& machine, const std::vector<Layout>& layouts) {
   if (!not_compiled_because(job.model, job.precision, machine).empty()) return;
-  PieceTimes& times = times_of(machine);
-  times.compile_ahead([&] {
-    std::string why;
-    for (const Layout& layout : layouts) layers(job, machine, layout, why);
-  });
+  for (const bool paired : {false, true})
+    times_of(machine, paired).compile_ahead([&] {
+      std::string why;
+      for (const Layout& layout : layouts)
+        if (has_pairs(layout) == paired) layers(job, machine, layout, why);
+    });
 }
 
 int64_t CompiledLayers::compiled() const {
@@ -55,12 +62,12 @@ double routing_s(const Model& model, Precision precision, const Machine& machine
 }
 
 // The pass of a piece for the backward pass alone, which does not read what a token gets of its experts.
-double again_s(PieceTimes& times, const Piece& piece) {
+double again_s(PieceTimes& times, const Piece& piece, const BlockSizes& sizes) {
   if (piece.part == Part::kCombine) return 0;
   if (piece.part == Part::kMlpHalf || piece.part == Part::kJointMlp || piece.part == Part::kRoute ||
       piece.part == Part::kMixture || piece.part == Part::kJointAttention)
     return again_of(times, piece).seconds;
-  return seconds_of(times, piece, false, false);
+  return attended_again(times, piece, sizes).seconds;
 }
 
 // Of a backward pass, the weights' gradients: one half of that through products. The backward pass computes
@@ -102,7 +109,7 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     out.forward += each.count * first_pass(times, each.piece, sizes).seconds;
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
-    if (sizes.again) again += each.count * again_s(times, each.piece);
+    if (sizes.again) again += each.count * again_s(times, each.piece, sizes);
   }
   const bool has_all_parts = !is_cut && (!with_experts || experts_are_whole(model, precision, sizes));
   if (sizes.again && has_all_parts) out.again = again;
@@ -213,31 +220,17 @@ ExpertPasses expert_passes(PieceTimes& times, const Model& model, Precision prec
 struct TableGradient {
   PieceTime scattered, sum;
 };
-// Gradients of positions, which a table has more of than a sequence, and the sum with those before.
-PieceTime position_gradient(PieceTimes& times, const Model& model, const BlockSizes& sizes, Piece sum,
-                            bool adds) {
-  if (model.positions == 0 || !adds) return {};
-  sum.part = Part::kSum;
-  sum.rows = model.positions;
-  sum.hidden = part_of(model.hidden, sizes.parts * sizes.stages);
-  sum.inner = sum.keys = 0;
-  sum.selects = false;
-  sum.heads = 2;
-  return rows_of(times, sum);
-}
 TableGradient table_gradient(PieceTimes& times, const Model& model, const Layout& layout,
                              const BlockSizes& sizes, Piece embedding, bool adds) {
-  const PieceTime positions = position_gradient(times, model, sizes, embedding, adds);
   embedding.turned = model.tied && sizes.stages == 1 && (sizes.cores == 1 || layout.tp > 1);
-  if (!model.tied || sizes.stages > 1 || embedding.turned)
-    return {positions + time_of(times, embedding, true, adds), {}};
+  if (!model.tied || sizes.stages > 1 || embedding.turned) return {time_of(times, embedding, true, adds), {}};
   Piece sum;
   sum.part = Part::kSum;
   sum.wide = embedding.wide;
   sum.rows = part_of(embedding.inner, sizes.cores);
   sum.hidden = model.hidden;
   sum.heads = adds ? 3 : 2;
-  return {positions + time_of(times, embedding, true, false), rows_of(times, sum)};
+  return {time_of(times, embedding, true, false), rows_of(times, sum)};
 }
 
 // Of a tick's tokens a device has a part of their numbers; it reads what it looked up, or keeps the gradient.
@@ -268,10 +261,18 @@ void set_ticks(PieceTimes& times, const Model& model, Precision precision, const
   test.part = Part::kLoopTest;
   const double test_s = times.seconds(test);
   if (goes_both_ways(layout.schedule)) {
+    // In parts of other work: what one more takes. Each block's tokens are kept for its backward pass; those
+    // that come from another stage, and gradients, are read or not.
+    const auto hosted = [&](Part part, bool selects) {
+      return std::max(0.0, moved(part, 2, selects, false) - moved(part, 1, selects, false));
+    };
+    const double blocks = double(blocks_per_stage(model, layout)) / layout.vpp;
+    const double selected = hosted(Part::kFetch, true);
     // A tick forward and one back are one where there is a loss.
-    out.tick_s = 2 * test_s + moved(Part::kKeep, 1, false, true) + 2 * moved(Part::kFetch, 1, true, false);
-    out.output_s += moved(Part::kFetch, 1, true, false) - test_s;
-    *out.embedding_s += moved(Part::kFetch, 1, true, false);
+    out.tick_s =
+        2 * (test_s + selected) + blocks * (hosted(Part::kKeep, false) + hosted(Part::kFetch, false));
+    out.output_s += selected - test_s;
+    *out.embedding_s += selected;
     return;
   }
   const double parts_s = looked_up(times, model, precision, sizes, Part::kFetch).seconds +
@@ -323,7 +324,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     made.forward = time_of(times, half.back(), false, false);
     made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
     made.first = first_pass(times, half.back(), sizes);
-    made.again = made.forward;
+    made.again = sizes.again && half.size() == 1 ? attended_again(times, half[0], sizes) : made.forward;
     made.weights = std::move(weights);
     if (sizes.again && (mlp || half[0].part == Part::kJointAttention)) made.again = again_of(times, half[0]);
     if (mlp && sizes.again) made.backward = behind_again(times, half[0], sizes);
@@ -489,7 +490,8 @@ bool has_uneven_keys(const Model& model, int64_t ranks) {
 // Whether cores have heads, or rows of attention that is compiled whole.
 bool cores_share(const Model& model, Precision precision, const Layout& layout, const BlockSizes& sizes) {
   if (!sizes.by_rows && model.heads % sizes.parts == 0) return true;
-  return sizes.by_rows && (layout.cp == 1 || !model.latent()) && sizes.queries % sizes.cores == 0 &&
+  const bool is_even = sizes.queries % sizes.cores == 0 || (layout.cp == 1 && sizes.has_own_sequences());
+  return sizes.by_rows && (layout.cp == 1 || !model.latent()) && is_even &&
          attention_is_whole(model, precision, sizes);
 }
 
@@ -556,6 +558,8 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   sizes.context = layout.cp;
   sizes.again = layout.recompute == Recompute::kFull;
   if (cores == Cores::kWholeNorms && !sizes.by_rows) sizes.normed_rows = sizes.rows;
+  sizes.again_beside = sizes.again && layout.zero < 3 && layout.cp == 1 && sizes.stages == 1 &&
+                       !sizes.norms_alone() && !sizes.halves_tokens();
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
   if (!why.empty()) return std::nullopt;
@@ -571,6 +575,7 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   embedding.rows = sizes.rows;
   embedding.inner = model.of_images() ? model.patch_features : static_cast<int64_t>(model.vocabulary);
   embedding.hidden = part_of(model.hidden, parts * sizes.stages);
+  if (!model.of_images()) embedding.values = model.positions;
   embedding.keys = sizes.queries;
   embedding.selects = sizes.adds && !in_ticks;
   const bool at_once = in_ticks && layout.schedule == Schedule::kGPipe;
@@ -578,7 +583,7 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   embedding.wide = job.precision == Precision::kFp32;
   if (model.streams > 1) embedding = stream_pieces(model, job.precision, sizes).start;
   try {
-    PieceTimes& times = times_of(machine);
+    PieceTimes& times = times_of(machine, has_pairs(layout));
     LayerTimes out;
     const int both = places_with_both(model, layout);
     if (model.expert_layers() < model.layers && both == 0)
@@ -604,8 +609,7 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
     const bool is_program = layout.pp == 1 || (in_ticks && model.patch_features == 0);
     const bool is_known_latent = !model.latent() || is_whole(model, job.precision, sizes);
     if (is_program && are_alike && is_known_latent)
-      set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes,
-                              is_one && model.streams == 1, out);
+      set_optimizer_by_tensor(times, model, job.precision, machine, layout, sizes, is_one, out);
     out.add_gradients = sizes.adds;
     out.update_blocks = sizes.updates;
     const bool is_known = is_program && layout.shard == 0 && are_alike && model.has_ends() &&
@@ -646,7 +650,7 @@ std::optional<ServeTimes> CompiledLayers::serve(const Model& model, Precision pr
   sizes.local_experts = std::min<double>(model.experts, double(sizes.rows) * model.active_experts);
   const double with_experts = model.layers > 0 ? double(model.expert_layers()) / model.layers : 0;
   try {
-    PieceTimes& times = times_of(machine);
+    PieceTimes& times = times_of(machine, false);
     ServeTimes out;
     out.output_s = times.seconds(output_of(model, precision, step.sequences, sizes.parts));
     const auto sum = [&](const std::vector<Counted>& pieces, bool experts) {

@@ -36,7 +36,8 @@ class CompiledLayers final : public LayerSource {
   int64_t compiled() const;  // programs, since this object was made
 
  private:
-  PieceTimes& times_of(const Machine& machine);
+  // `paired`: of two runs that a device has side by side.
+  PieceTimes& times_of(const Machine& machine, bool paired);
   // How the two cores of a rank share its work out: heads and columns, and the rows of norms; or both have
   // all rows of norms; or each has sequences of its own.
   enum class Cores : uint8_t { kRowsOfNorms, kWholeNorms, kOwnSequences };
@@ -44,7 +45,7 @@ class CompiledLayers final : public LayerSource {
                                       Cores cores, std::string& why);
 
   std::optional<std::filesystem::path> folder_;
-  std::map<Generation, std::unique_ptr<PieceTimes>> times_;
+  std::map<std::pair<Generation, bool>, std::unique_ptr<PieceTimes>> times_;
   CollectiveTimes collectives_;
 };
 

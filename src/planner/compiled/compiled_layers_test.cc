@@ -186,6 +186,47 @@ TEST(CompiledLayers, CoresMayHaveSequencesOfTheirOwn) {
 
 // A layer with a window is cut at its attention, which small layers of short sequences pay more for than they
 // save.
+// Learned positions: a table of many more than a sequence has is filled up with zeros in each micro-batch,
+// also where ZeRO-3 sums parts of gradients behind that.
+TEST(CompiledLayers, GradientsOfLearnedPositionsAreOfAllOfThem) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 256, .global_batch = 8};
+  std::string why;
+  for (const int zero : {0, 3}) {
+    const auto embedding_s = [&](int positions) {
+      job.model.positions = positions;
+      const auto found =
+          source.layers(job, machine, {.dp = 2, .zero = static_cast<int8_t>(zero), .micro_batch = 2}, why);
+      return found && found->embedding_s ? *found->embedding_s : 0;
+    };
+    const double none = embedding_s(0), few = embedding_s(256), many = embedding_s(16384);
+    ASSERT_GT(none, 0) << why;
+    EXPECT_GT(few, none) << zero;
+    EXPECT_GT(many, 1.15 * few) << zero;
+  }
+}
+
+// Attention that runs again beside a backward pass takes what it adds to that, and not what it takes alone.
+TEST(CompiledLayers, WhatRunsAgainBesideABackwardPassTakesWhatItAdds) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn2.3xlarge", 1, 1);
+  Job job{.model = small_model(), .seq = 50, .global_batch = 8};
+  job.model.causal = job.model.gated = false;
+  job.model.biases = true;
+  job.model.positions = 50;
+  std::string why;
+  const auto again_s = [&](int8_t zero) {
+    const auto found = source.layers(
+        job, machine, {.dp = 2, .zero = zero, .recompute = Recompute::kFull, .micro_batch = 1}, why);
+    return found && found->block.again ? *found->block.again : 0;
+  };
+  const double beside = again_s(1), apart = again_s(3);  // ZeRO-3 gathers weights first
+  ASSERT_GT(beside, 0) << why;
+  EXPECT_NE(beside, apart);
+  EXPECT_NEAR(beside / apart, 1, 0.3);
+}
+
 TEST(CompiledLayers, AWindowCostsLessThanAllThatCameBefore) {
   CompiledLayers source(std::nullopt);
   const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);

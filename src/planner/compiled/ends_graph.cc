@@ -13,6 +13,12 @@ class EndsSheet : PieceWords {
   explicit EndsSheet(const Piece& piece) : PieceWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kEmbedding: piece_.backward ? lookup_backward() : lookup(); break;
@@ -23,10 +29,8 @@ class EndsSheet : PieceWords {
       case Part::kLogitsBackward: logits_backward(); break;
       default: OPENTRN_CHECK(false, "not a part of a model's ends");
     }
-    return finished();
   }
 
- private:
   // -- the output layer and the loss where ranks share the vocabulary: they meet for the largest logit of a
   // row, for the sum of its powers, and for its label's.
   void logits() {
@@ -122,12 +126,30 @@ class EndsSheet : PieceWords {
   // Rows of the table, by tokens of sequences.
   void lookup() {
     const ValueId table = argument({piece_.inner, piece_.hidden}), rows = tokens();
-    give(builder_.add(OpKind::gather_, {table, rows},
-                      {{Attr::offset_dims, Attribute(Dims{2})},
-                       {Attr::collapsed_slice_dims, Attribute(Dims{0})},
-                       {Attr::start_index_map, Attribute(Dims{0})},
-                       {Attr::index_vector_dim, Attribute(int64_t{2})},
-                       {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}}));
+    const ValueId found = builder_.add(OpKind::gather_, {table, rows},
+                                       {{Attr::offset_dims, Attribute(Dims{2})},
+                                        {Attr::collapsed_slice_dims, Attribute(Dims{0})},
+                                        {Attr::start_index_map, Attribute(Dims{0})},
+                                        {Attr::index_vector_dim, Attribute(int64_t{2})},
+                                        {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}});
+    give(piece_.values > 0 ? plus(found, of_positions(builder_.type(found).dims_vector())) : found);
+  }
+  // Learned positions, of which a table has more than a sequence.
+  ValueId of_positions(const Dims& like) {
+    const ValueId own =
+        builder_.slice(argument({piece_.values, piece_.hidden}), {0, 0}, {like[1], piece_.hidden});
+    return builder_.broadcast_in_dim(own, like, {1, 2});
+  }
+  void give_positions_gradient(ValueId d) {
+    const ValueId sum = narrow(builder_.reduce(OpKind::add_, wide(d), {0}));
+    const int64_t more = piece_.values - builder_.type(sum).dim(0);
+    const auto padded = [&] {
+      return builder_.add(OpKind::pad_, {sum, splat(Type::scalar(element_), 0)},
+                          {{Attr::edge_padding_low, Attribute(Dims{0, 0})},
+                           {Attr::edge_padding_high, Attribute(Dims{more, 0})},
+                           {Attr::interior_padding, Attribute(Dims{0, 0})}});
+    };
+    give_gradient(more > 0 ? padded() : sum);
   }
   // [sequences, positions, 1]
   Dims of_tokens() const {
@@ -163,13 +185,15 @@ class EndsSheet : PieceWords {
     const graph::RegionBody add{{scalar, scalar}, [](Builder& body, std::span<const ValueId> arguments) {
                                   return std::vector{body.add(OpKind::add_, {arguments[0], arguments[1]})};
                                 }};
-    const graph::OpId made = builder_.add_with_regions(
-        OpKind::scatter_, {table, rows, argument({dims[0], dims[1], piece_.hidden})},
-        {{Attr::update_window_dims, Attribute(Dims{2})},
-         {Attr::inserted_window_dims, Attribute(Dims{0})},
-         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
-         {Attr::index_vector_dim, Attribute(int64_t{2})}},
-        {builder_.type(table)}, {add});
+    const ValueId d = argument({dims[0], dims[1], piece_.hidden});
+    if (piece_.values > 0) give_positions_gradient(d);
+    const graph::OpId made =
+        builder_.add_with_regions(OpKind::scatter_, {table, rows, d},
+                                  {{Attr::update_window_dims, Attribute(Dims{2})},
+                                   {Attr::inserted_window_dims, Attribute(Dims{0})},
+                                   {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
+                                   {Attr::index_vector_dim, Attribute(int64_t{2})}},
+                                  {builder_.type(table)}, {add});
     const ValueId scattered = function_.op(made).results[0];
     give_gradient(piece_.turned ? plus(argument(builder_.type(table).dims_vector()), scattered) : scattered);
   }
@@ -206,7 +230,7 @@ class EndsSheet : PieceWords {
   void patches_backward() {
     const Dims dims = of_patches(), all{dims[0], dims[1] + 1, piece_.hidden};
     const ValueId d = argument(all), patches = argument(dims);
-    give(narrow(builder_.reduce(OpKind::add_, wide(d), {0})));  // of positions
+    give_gradient(builder_.reduce(OpKind::add_, wide(d), {0}));  // of positions
     const ValueId behind = builder_.slice(d, {0, 1, 0}, all);
     give_gradient(builder_.reduce(OpKind::add_, wide(behind), {0, 1}));
     const int64_t rows = dims[0] * dims[1];

@@ -15,6 +15,12 @@ class ExpertSheet : PieceWords {
   explicit ExpertSheet(const Piece& piece) : PieceWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kRoute:
         if (piece_.halves)
@@ -35,10 +41,8 @@ class ExpertSheet : PieceWords {
       default: OPENTRN_CHECK(false, "not a part of experts");
     }
     update_weights();
-    return finished();
   }
 
- private:
   // -- the router, and tokens to the places of their experts
   void route() {
     const ValueId in = read();

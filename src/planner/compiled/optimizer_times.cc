@@ -85,7 +85,8 @@ double hosted_s(PieceTimes& times, const TensorGroup& group, const BlockSizes& s
   }
   BlockSizes with = sizes;
   with.updates = true;
-  const bool runs_again = sizes.again && (host.part == Part::kMixture || host.part == Part::kMlpHalf);
+  const bool runs_again = sizes.again && (host.part == Part::kMixture || host.part == Part::kMlpHalf ||
+                                          host.part == Part::kJointMlp);
   const auto seconds = [&](const Piece& piece) {
     return runs_again ? behind_again(times, piece, with).seconds
                       : seconds_of(times, piece, true, false, true);

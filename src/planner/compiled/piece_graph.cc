@@ -18,6 +18,12 @@ class Sheet : AttentionWords {
   explicit Sheet(const Piece& piece) : AttentionWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kNorms: piece_.backward ? norms_backward() : norms_forward(); break;
       case Part::kProducts: piece_.backward ? products_backward() : products_forward(); break;
@@ -35,10 +41,8 @@ class Sheet : AttentionWords {
       default: OPENTRN_CHECK(false, "a part of another file");
     }
     update_weights();
-    return finished();
   }
 
- private:
   // -- parts
   void norms_forward() {
     const ValueId x = wide(argument({piece_.rows, piece_.hidden}));
@@ -156,7 +160,7 @@ class Sheet : AttentionWords {
   void half_forward() {
     const int64_t width = piece_.compressed && piece_.query_rank > 0 ? piece_.query_rank : piece_.hidden;
     const ValueId in = piece_.normed ? residual_and_norm() : own_rows(width);
-    if (piece_.again)
+    if (piece_.again && piece_.part == Part::kMlpHalf)
       mlp_inside(in, piece_.inner);
     else
       give(piece_.part == Part::kMlpHalf ? mlp_of(in, piece_.inner) : attention_of(in));
@@ -164,7 +168,7 @@ class Sheet : AttentionWords {
 
   // `d`: gradient of what the block adds to, and of what it adds (summed over ranks).
   void half_backward() {
-    if (piece_.again) {
+    if (piece_.again && piece_.part == Part::kMlpHalf) {
       mlp_again_and_back();
       return;
     }
@@ -172,6 +176,7 @@ class Sheet : AttentionWords {
     const ValueId d_in =
         piece_.part == Part::kMlpHalf ? mlp_back(d_out, piece_.rows, piece_.inner) : attention_back(d_out);
     give(piece_.normed ? norm_and_residual_back(d_in) : d_in);
+    if (piece_.again) give(attention_of(piece_.normed ? residual_and_norm() : own_rows(piece_.hidden)));
   }
 
   void norm_forward() { residual_and_norm(); }

@@ -84,12 +84,13 @@ struct Piece {
   bool backward = false;  // of kOutput: with the forward pass, the loss between them
   // kEmbedding: rows of `inner` that are read, or added to; kOptimizer: an update of rows * hidden
   // parameters, `heads` times.
-  int64_t rows = 0;        // tokens; of kAttention: queries of a head, of kDecode: sequences
-  int64_t keys = 0;        // attention, kDecode: positions that a query meets, its own included
-  int64_t heads = 0;       // kAttention: heads of all sequences of the micro-batch; else of a rank
-  int64_t kv_heads = 0;    // kDecode, kAttentionHalf: of a rank
-  int64_t features = 0;    // of a head; kProducts: 0 where positions are not rotary
-  int64_t values = 0;      // kAttention: of a head's values; 0: `features`
+  int64_t rows = 0;      // tokens; of kAttention: queries of a head, of kDecode: sequences
+  int64_t keys = 0;      // attention, kDecode: positions that a query meets, its own included
+  int64_t heads = 0;     // kAttention: heads of all sequences of the micro-batch; else of a rank
+  int64_t kv_heads = 0;  // kDecode, kAttentionHalf: of a rank
+  int64_t features = 0;  // of a head; kProducts: 0 where positions are not rotary
+  // kAttention: of a head's values; 0: `features`. kEmbedding: rows of learned positions; 0: none
+  int64_t values = 0;
   int64_t hidden = 0;      // width of a token
   int64_t queries = 0;     // kProducts: columns of the projection to queries
   int64_t key_values = 0;  // kProducts: columns of that to keys, and of that to values
@@ -131,8 +132,11 @@ struct Piece {
   bool selects = false;
   bool lean = false;  // of halves, a forward pass of a block that runs again: gives what comes of it alone
   // kMlpHalf: a forward pass for the backward pass, which does not read what it gives; or both of them.
-  // kRoute: the first, of the experts of `shared`.
+  // kRoute: the first, of the experts of `shared`. kAttentionHalf, backward: beside it, attention of a block
+  // below runs forward again.
   bool again = false;
+
+  bool paired = false;  // twice side by side, of two runs that know nothing of each other
 
   auto operator<=>(const Piece&) const = default;
 };

@@ -101,11 +101,11 @@ std::string to_string(const Piece& piece) {
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
   const std::pair<const char*, bool> flags[] = {
-      {"gated", piece.gated},   {"rms", piece.root_mean_square}, {"causal", piece.causal},
-      {"f32", piece.wide},      {"rotary", piece.rotary},        {"normed", piece.normed},
-      {"turned", piece.turned}, {"halves", piece.halves},        {"adds", piece.adds},
-      {"again", piece.again},   {"selects", piece.selects},      {"lean", piece.lean},
-      {"biased", piece.biased}, {"compressed", piece.compressed}};
+      {"gated", piece.gated},   {"rms", piece.root_mean_square},  {"causal", piece.causal},
+      {"f32", piece.wide},      {"rotary", piece.rotary},         {"normed", piece.normed},
+      {"turned", piece.turned}, {"halves", piece.halves},         {"adds", piece.adds},
+      {"again", piece.again},   {"selects", piece.selects},       {"lean", piece.lean},
+      {"biased", piece.biased}, {"compressed", piece.compressed}, {"paired", piece.paired}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text + name_of(piece.updated);

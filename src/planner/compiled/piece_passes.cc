@@ -70,6 +70,13 @@ PieceTime again_of(PieceTimes& times, Piece piece) {
   return time_of(times, piece, false, false);
 }
 
+PieceTime attended_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
+  if (!sizes.again_beside || piece.part != Part::kAttentionHalf) return time_of(times, piece, false, false);
+  const PieceTime alone = time_of(times, piece, true, sizes.adds, sizes.updates);
+  piece.again = true;
+  return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * alone;
+}
+
 // What the backward pass of an MLP adds to it, as both are one part.
 PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const PieceTime again = again_of(times, piece);

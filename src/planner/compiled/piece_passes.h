@@ -14,6 +14,9 @@ double seconds_of(PieceTimes& times, const Piece& piece, bool backward, bool add
 // A forward pass of an MLP, or of experts that every token meets, whose result the backward pass does not
 // read.
 PieceTime again_of(PieceTimes& times, Piece piece);
+// Attention of a block that runs forward again: where that is in one part with a backward pass, what it adds
+// to that.
+PieceTime attended_again(PieceTimes& times, Piece piece, const BlockSizes& sizes);
 // What the backward pass of an MLP adds to it, as both are one part.
 PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes);
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.

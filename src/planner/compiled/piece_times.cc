@@ -50,7 +50,8 @@ PieceTime compiled_time(const Piece& piece, Generation generation) {
 
 }  // namespace
 
-PieceTimes::PieceTimes(Generation generation, std::optional<fs::path> folder) : generation_(generation) {
+PieceTimes::PieceTimes(Generation generation, std::optional<fs::path> folder, bool paired)
+    : generation_(generation), paired_(paired) {
   if (!folder) return;
   const fs::path layers = *folder / "layers";
   file_ = layers / fmt::format("{}-{}.tsv", table_key(generation), build_id());
@@ -90,6 +91,15 @@ void PieceTimes::keep(const std::string& key, const PieceTime& time) const {
 }
 
 PieceTime PieceTimes::time(const Piece& piece) {
+  // Weights are updated once, and one loop has both runs.
+  if (!paired_ || piece.part == Part::kOptimizer || piece.part == Part::kLoopTest)
+    return known_or_compiled(piece);
+  Piece both = piece;
+  both.paired = true;
+  return 0.5 * known_or_compiled(both);
+}
+
+PieceTime PieceTimes::known_or_compiled(const Piece& piece) {
   const std::string key = to_string(piece);
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   if (only_asked_) {

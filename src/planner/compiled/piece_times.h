@@ -31,7 +31,8 @@ struct PieceTime {
 class PieceTimes {
  public:
   // `folder`: of the cache; nullopt keeps nothing on disk.
-  PieceTimes(Generation generation, std::optional<std::filesystem::path> folder);
+  // `paired`: of two runs that each core has side by side, half of what both take.
+  PieceTimes(Generation generation, std::optional<std::filesystem::path> folder, bool paired = false);
 
   // Faults of the compiler where it does not take the piece.
   PieceTime time(const Piece& piece);
@@ -45,10 +46,12 @@ class PieceTimes {
   }  // by this object; the others were on disk or asked for before
 
  private:
+  PieceTime known_or_compiled(const Piece& piece);
   void read();
   void keep(const std::string& key, const PieceTime& time) const;
 
   Generation generation_;
+  bool paired_;
   std::filesystem::path file_;  // empty: none
   std::map<std::string, PieceTime> known_;
   bool only_asked_ = false;  // within compile_ahead

@@ -16,6 +16,12 @@ class StreamsSheet : AttentionWords {
   explicit StreamsSheet(const Piece& piece) : AttentionWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kJointAttention: piece_.backward ? attention_backward() : attention_forward(); break;
       case Part::kJointMlp: piece_.backward ? mlp_backward() : mlp_forward(); break;
@@ -24,10 +30,9 @@ class StreamsSheet : AttentionWords {
       case Part::kVelocity: velocity(); break;
       default: OPENTRN_CHECK(false, "not a part of two streams");
     }
-    return finished();
+    for (int stream = 0; stream < 2; ++stream) update_weights();
   }
 
- private:
   int64_t sequences() const { return piece_.rows / piece_.keys; }
   int64_t tokens(size_t stream) const { return stream == 1 ? piece_.text : piece_.keys - piece_.text; }
   Dims of_all(int64_t columns) const { return {sequences(), piece_.keys, columns}; }

@@ -13,16 +13,20 @@ class TickSheet : PieceWords {
   explicit TickSheet(const Piece& piece) : PieceWords(piece) {}
 
   graph::Module run() {
+    for (int i = 0; i < (piece_.paired ? 2 : 1); ++i) make();
+    return finished();
+  }
+
+ private:
+  void make() {
     switch (piece_.part) {
       case Part::kFetch: fetch(); break;
       case Part::kKeep: keep(); break;
       case Part::kLoopTest: loop_test(); break;
       default: OPENTRN_CHECK(false, "not a part of ticks");
     }
-    return finished();
   }
 
- private:
   static constexpr int64_t kTicks = 4;  // no time depends on how many there are
 
   void fetch() {
