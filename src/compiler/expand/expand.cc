@@ -51,6 +51,7 @@ std::span<const std::span<const Expansion>> expansion_families() {
       gather_column_expansions(),
       sort_key_expansions(),
       one_window_expansions(),
+      scatter_place_expansions(),
       sum_scatter_expansions(),
       long_scatter_expansions(),
       wide_scatter_expansions(),

@@ -34,8 +34,9 @@ std::span<const Expansion> wide_kernel_expansions();      // before other convol
 std::span<const Expansion> convolution_expansions();      // before integer products
 std::span<const Expansion> image_group_expansions();      // behind other convolutions
 std::span<const Expansion> sort_key_expansions();
-std::span<const Expansion> one_window_expansions();   // before other scatters
-std::span<const Expansion> sum_scatter_expansions();  // before other scatters
+std::span<const Expansion> one_window_expansions();     // before other scatters
+std::span<const Expansion> scatter_place_expansions();  // before other scatters
+std::span<const Expansion> sum_scatter_expansions();    // before the next three
 std::span<const Expansion> wide_scatter_expansions();
 std::span<const Expansion> long_scatter_expansions();
 std::span<const Expansion> region_scatter_expansions();
