@@ -392,6 +392,38 @@ std::vector<ExpansionCase> products() {
   };
 }
 
+// Differences of x [shape without `x_lacks`] and y [shape without `y_lacks`], squared, reduced over one
+// dimension.
+ExpansionCase of_differences(const Dims& shape, size_t x_lacks, size_t y_lacks, size_t reduced,
+                             const std::string& combiner, double tolerance) {
+  const auto type = [](const Dims& dims) { return fmt::format("tensor<{}xf32>", fmt::join(dims, "x")); };
+  const auto without = [&](size_t d) {
+    Dims dims = shape;
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(d));
+    return dims;
+  };
+  const auto others = [&](size_t d) {
+    Dims at;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (i != d) at.push_back(static_cast<int64_t>(i));
+    return at;
+  };
+  const std::string x = type(without(x_lacks)), y = type(without(y_lacks)), all = type(shape),
+                    result = type(without(reduced));
+  return {
+      fmt::format("%x: {}, %y: {}", x, y), result,
+      fmt::format("%start = stablehlo.constant dense<0.5> : tensor<f32>\n"
+                  "%a = stablehlo.broadcast_in_dim %x, dims = [{}] : ({}) -> {}\n"
+                  "%b = stablehlo.broadcast_in_dim %y, dims = [{}] : ({}) -> {}\n"
+                  "%d = stablehlo.subtract %a, %b : {}\n%m = stablehlo.multiply %d, %d : {}\n",
+                  fmt::join(others(x_lacks), ", "), x, all, fmt::join(others(y_lacks), ", "), y, all, all,
+                  all) +
+          fmt::format("%r = \"stablehlo.reduce\"(%m, %start) <{{dimensions = array<i64: {}>}}>", reduced) +
+          region("f32", "%s = stablehlo." + combiner + " %p, %q : tensor<f32>") +
+          fmt::format("({}, tensor<f32>) -> {}", all, result),
+      tolerance};
+}
+
 std::vector<ExpansionCase> reductions() {
   const std::string zero = "%zero = stablehlo.constant dense<0.0> : tensor<f32>\n",
                     add = region("f32", "%s = stablehlo.add %p, %q : tensor<f32>");
@@ -408,6 +440,10 @@ std::vector<ExpansionCase> reductions() {
       %k = stablehlo.select %first, %i, %j : tensor<i1>, tensor<i32>
       stablehlo.return %v, %k : tensor<f32>, tensor<i32> }) : )";
   return {
+      // distances of points of few coordinates, and what each gives to all others
+      of_differences({64, 96, 3}, 1, 0, 2, "add", 1e-5),
+      of_differences({5, 64, 96}, 2, 1, 0, "maximum", 0),
+      of_differences({96, 64, 3}, 2, 0, 1, "add", 1e-3),
       {"%x: tensor<3x1x4xf32>", "tensor<3x4xf32>",
        zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 1>}>" + add +
            "(tensor<3x1x4xf32>, tensor<f32>) -> tensor<3x4xf32>"},
