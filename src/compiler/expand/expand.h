@@ -34,8 +34,10 @@ std::span<const Expansion> wide_kernel_expansions();      // before other convol
 std::span<const Expansion> convolution_expansions();      // before integer products
 std::span<const Expansion> image_group_expansions();      // behind other convolutions
 std::span<const Expansion> sort_key_expansions();
-std::span<const Expansion> one_window_expansions();   // before other scatters
-std::span<const Expansion> sum_scatter_expansions();  // before other scatters
+std::span<const Expansion> one_window_expansions();       // before other scatters
+std::span<const Expansion> short_dimension_expansions();  // before other reductions
+std::span<const Expansion> scatter_place_expansions();    // before other scatters
+std::span<const Expansion> sum_scatter_expansions();      // before the next three
 std::span<const Expansion> wide_scatter_expansions();
 std::span<const Expansion> long_scatter_expansions();
 std::span<const Expansion> region_scatter_expansions();
@@ -45,6 +47,7 @@ std::span<const Expansion> wide_integer_expansions();
 std::span<const Expansion> running_expansions();    // before other windows
 std::span<const Expansion> reduction_expansions();  // before other reductions
 std::span<const Expansion> window_expansions();
+std::span<const Expansion> select_window_expansions();
 std::span<const Expansion> linear_algebra_expansions();
 std::span<const Expansion> random_expansions();
 std::span<const Expansion> counting_expansions();

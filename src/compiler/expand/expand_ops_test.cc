@@ -12,21 +12,10 @@
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/pass_for_test.h"
 #include "compiler/expand/expand.h"
+#include "compiler/expand/expansion_cases.h"
 
 namespace opentrn::compiler {
 namespace {
-
-// `body` ends without a return: `%r` is returned, of type `result`.
-struct ExpansionCase {
-  std::string arguments, result, body;
-  double tolerance = 0;  // 0: the same bits
-  double range = 4;
-
-  std::string text() const {
-    return main_of(fmt::format("({}) -> {}", arguments, result),
-                   fmt::format("{}\nreturn %r : {}", body, result));
-  }
-};
 
 // `%r = op %x, %y` of one type; CHLO's ops state their result's type too.
 ExpansionCase elementwise(std::string_view op, std::string_view type, int operands, double tolerance = 0,
@@ -403,9 +392,36 @@ std::vector<ExpansionCase> products() {
   };
 }
 
-std::string region(const std::string& type, const std::string& op) {
-  return " ({ ^bb0(%p: tensor<" + type + ">, %q: tensor<" + type + ">):\n" + op +
-         "\nstablehlo.return %s : tensor<" + type + "> }) : ";
+// Differences of x [shape without `x_lacks`] and y [shape without `y_lacks`], squared, reduced over one
+// dimension.
+ExpansionCase of_differences(const Dims& shape, size_t x_lacks, size_t y_lacks, size_t reduced,
+                             const std::string& combiner, double tolerance) {
+  const auto type = [](const Dims& dims) { return fmt::format("tensor<{}xf32>", fmt::join(dims, "x")); };
+  const auto without = [&](size_t d) {
+    Dims dims = shape;
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(d));
+    return dims;
+  };
+  const auto others = [&](size_t d) {
+    Dims at;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (i != d) at.push_back(static_cast<int64_t>(i));
+    return at;
+  };
+  const std::string x = type(without(x_lacks)), y = type(without(y_lacks)), all = type(shape),
+                    result = type(without(reduced));
+  return {
+      fmt::format("%x: {}, %y: {}", x, y), result,
+      fmt::format("%start = stablehlo.constant dense<0.5> : tensor<f32>\n"
+                  "%a = stablehlo.broadcast_in_dim %x, dims = [{}] : ({}) -> {}\n"
+                  "%b = stablehlo.broadcast_in_dim %y, dims = [{}] : ({}) -> {}\n"
+                  "%d = stablehlo.subtract %a, %b : {}\n%m = stablehlo.multiply %d, %d : {}\n",
+                  fmt::join(others(x_lacks), ", "), x, all, fmt::join(others(y_lacks), ", "), y, all, all,
+                  all) +
+          fmt::format("%r = \"stablehlo.reduce\"(%m, %start) <{{dimensions = array<i64: {}>}}>", reduced) +
+          region("f32", "%s = stablehlo." + combiner + " %p, %q : tensor<f32>") +
+          fmt::format("({}, tensor<f32>) -> {}", all, result),
+      tolerance};
 }
 
 std::vector<ExpansionCase> reductions() {
@@ -424,6 +440,10 @@ std::vector<ExpansionCase> reductions() {
       %k = stablehlo.select %first, %i, %j : tensor<i1>, tensor<i32>
       stablehlo.return %v, %k : tensor<f32>, tensor<i32> }) : )";
   return {
+      // distances of points of few coordinates, and what each gives to all others
+      of_differences({64, 96, 3}, 1, 0, 2, "add", 1e-5),
+      of_differences({5, 64, 96}, 2, 1, 0, "maximum", 0),
+      of_differences({96, 64, 3}, 2, 0, 1, "add", 1e-3),
       {"%x: tensor<3x1x4xf32>", "tensor<3x4xf32>",
        zero + "%r = \"stablehlo.reduce\"(%x, %zero) <{dimensions = array<i64: 1>}>" + add +
            "(tensor<3x1x4xf32>, tensor<f32>) -> tensor<3x4xf32>"},
@@ -503,152 +523,6 @@ std::vector<ExpansionCase> reductions() {
   };
 }
 
-std::string scatter_of(const std::string& dims, const std::string& body) {
-  return "%r = \"stablehlo.scatter\"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<" + dims +
-         ">}>" + body;
-}
-
-// %r [32, 40]: of row i the place that j - i says; rows are a dimension of batches.
-std::string differences() {
-  std::string list;
-  for (int i = 0; i < 32; ++i) {
-    list += i == 0 ? "[[" : "], [";
-    for (int j = 0; j < 40; ++j)
-      list += fmt::format("{}[{}]", j == 0 ? "" : ", ", std::clamp(4 + (j - i) / 3, 0, 8));
-  }
-  return "%i = stablehlo.constant dense<" + list + "]]> : tensor<32x40x1xi32>\n" +
-         R"(%r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [],
-      collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0],
-      start_index_map = [1], index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}> :
-      (tensor<32x9xf32>, tensor<32x40x1xi32>) -> tensor<32x40xf32>)";
-}
-
-// %r: a gather of x [table] at a coordinate of each dimension by two ops, %p0 and %p1 of [places, 1].
-std::string places_of(const std::string& places, const std::vector<std::string>& ops,
-                      const std::string& table, const std::string& behind = "",
-                      const std::string& offsets = "offset_dims = [], ", const std::string& sizes = "") {
-  const std::string one = "tensor<" + places + "x1xi32>", two = "tensor<" + places + "x2xi32>";
-  return fmt::format("{}\n{}\n%p = stablehlo.concatenate %p0, %p1, dim = 2 : ({}, {}) -> {}\n", ops[0],
-                     ops[1], one, one, two) +
-         "%r = \"stablehlo.gather\"(%x, %p) <{dimension_numbers = #stablehlo.gather<" + offsets +
-         "collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 2>, "
-         "slice_sizes = array<i64: 1, 1" +
-         sizes + ">}> : (tensor<" + table + "xf32>, " + two + ") -> tensor<" + places + behind + "xf32>";
-}
-
-std::vector<ExpansionCase> places() {
-  const std::string
-      add_f = region("f32", "%s = stablehlo.add %p, %q : tensor<f32>"),
-      add_i = region("i32", "%s = stablehlo.add %p, %q : tensor<i32>"),
-      rows =
-          "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
-          "index_vector_dim = 1";
-  const std::string two = "%i = stablehlo.constant dense<[[2], [0]]> : tensor<2x1xi32>\n";
-  const std::string replaces =
-      " ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): stablehlo.return %q : tensor<f32> }) : ";
-  // A column, and columns outside at both ends, which stay as they are.
-  const auto column = [&](const std::string& number) {
-    return ExpansionCase{
-        "%x: tensor<17x5xf32>, %u: tensor<17xf32>", "tensor<17x5xf32>",
-        "%i = stablehlo.constant dense<" + number + "> : tensor<1xi32>\n" +
-            scatter_of(
-                "update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1]",
-                replaces) +
-            "(tensor<17x5xf32>, tensor<1xi32>, tensor<17xf32>) -> tensor<17x5xf32>"};
-  };
-  return {
-      column("3"),
-      column("5"),
-      column("-1"),
-      {"%x: tensor<20x3x9xf32>, %u: tensor<1x16x2xf32>", "tensor<20x3x9xf32>",
-       "%i = stablehlo.constant dense<[[2, 4, 1]]> : tensor<1x3xi32>\n" +
-           scatter_of(
-               "update_window_dims = [1, 2], inserted_window_dims = [1], scatter_dims_to_operand_dims = "
-               "[2, 0, 1], index_vector_dim = 1",
-               replaces) +
-           "(tensor<20x3x9xf32>, tensor<1x3xi32>, tensor<1x16x2xf32>) -> tensor<20x3x9xf32>"},
-      {"%x: tensor<3x5xf32>, %u: tensor<4xf32>", "tensor<3x5xf32>",
-       "%i = stablehlo.constant dense<[[0, 1], [2, 4], [0, 1], [7, 0]]> : tensor<4x2xi32>\n" +
-           scatter_of(
-               "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1",
-               add_f) +
-           "(tensor<3x5xf32>, tensor<4x2xi32>, tensor<4xf32>) -> tensor<3x5xf32>",
-       1e-6},
-      {"%x: tensor<3x5xf32>, %i: tensor<2x1xui8>, %u: tensor<2x5xf32>", "tensor<3x5xf32>",
-       scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
-           "(tensor<3x5xf32>, tensor<2x1xui8>, tensor<2x5xf32>) -> tensor<3x5xf32>"},
-      {"%x: tensor<9xi32>, %u: tensor<4xi32>", "tensor<9xi32>",
-       "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n" +
-           scatter_of("inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1",
-                      add_i) +
-           "(tensor<9xi32>, tensor<4x1xi32>, tensor<4xi32>) -> tensor<9xi32>",
-       0, 2e9},
-      {"%u: tensor<4x3xbf16>", "tensor<9x3xbf16>",
-       "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n"
-       "%x = stablehlo.constant dense<1.0> : tensor<9x3xbf16>\n" +
-           scatter_of(rows, region("bf16", "%s = stablehlo.add %p, %q : tensor<bf16>")) +
-           "(tensor<9x3xbf16>, tensor<4x1xi32>, tensor<4x3xbf16>) -> tensor<9x3xbf16>",
-       0.05},
-      {"%x: tensor<9x3xbf16>, %u: tensor<4x3xbf16>", "tensor<9x3xbf16>",
-       "%i = stablehlo.constant dense<[[0], [2], [0], [8]]> : tensor<4x1xi32>\n" +
-           scatter_of(rows, region("bf16", "%s = stablehlo.add %p, %q : tensor<bf16>")) +
-           "(tensor<9x3xbf16>, tensor<4x1xi32>, tensor<4x3xbf16>) -> tensor<9x3xbf16>",
-       0.05},
-      // more windows than the kernel unrolls
-      {"%x: tensor<9x2xf32>, %u: tensor<4100x2xf32>", "tensor<9x2xf32>",
-       "%n = stablehlo.iota dim = 0 : tensor<4100x1xi32>\n%m = stablehlo.constant dense<7> : "
-       "tensor<4100x1xi32>\n"
-       "%i = stablehlo.and %n, %m : tensor<4100x1xi32>\n" +
-           scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
-           "(tensor<9x2xf32>, tensor<4100x1xi32>, tensor<4100x2xf32>) -> tensor<9x2xf32>"},
-      // a window of more than the kernel takes
-      {"%x: tensor<3x8200xf32>, %u: tensor<2x8200xf32>", "tensor<3x8200xf32>",
-       two + scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
-           "(tensor<3x8200xf32>, tensor<2x1xi32>, tensor<2x8200xf32>) -> tensor<3x8200xf32>"},
-      // a region of more than one op
-      {"%x: tensor<3x4xf32>, %u: tensor<2x4xf32>", "tensor<3x4xf32>",
-       two +
-           scatter_of(
-               rows,
-               region(
-                   "f32",
-                   "%t = stablehlo.multiply %p, %q : tensor<f32>\n%s = stablehlo.add %t, %q : tensor<f32>")) +
-           "(tensor<3x4xf32>, tensor<2x1xi32>, tensor<2x4xf32>) -> tensor<3x4xf32>"},
-      // columns of a table
-      {"%x: tensor<64x9xf32>", "tensor<64x128xf32>",
-       "%n = stablehlo.iota dim = 0 : tensor<128x1xi32>\n%m = stablehlo.constant dense<8> : "
-       "tensor<128x1xi32>\n"
-       "%i = stablehlo.and %n, %m : tensor<128x1xi32>\n"
-       "%r = \"stablehlo.gather\"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], "
-       "collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: "
-       "64, 1>}> : "
-       "(tensor<64x9xf32>, tensor<128x1xi32>) -> tensor<64x128xf32>"},
-      // elements that follow each other in the table and in the result
-      {"%x: tensor<5x64xf32>, %i: tensor<32xi32>", "tensor<32x64xf32>",
-       places_of("32x64",
-                 {"%p0 = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<32xi32>) -> tensor<32x64x1xi32>",
-                  "%p1 = stablehlo.iota dim = 1 : tensor<32x64x1xi32>"},
-                 "5x64")},
-      // places by the difference of row and column
-      {"%x: tensor<32x9xf32>", "tensor<32x40xf32>", differences()},
-      // rows, then their columns
-      {"%x: tensor<5x6x2xf32>", "tensor<32x32x2xf32>",
-       "%n = stablehlo.iota dim = 0 : tensor<32xi32>\n%m = stablehlo.constant dense<5> : tensor<32xi32>\n"
-       "%i = stablehlo.and %n, %m : tensor<32xi32>\n" +
-           places_of(
-               "32x32",
-               {"%p0 = stablehlo.broadcast_in_dim %i, dims = [0] : (tensor<32xi32>) -> tensor<32x32x1xi32>",
-                "%p1 = stablehlo.broadcast_in_dim %i, dims = [1] : (tensor<32xi32>) -> tensor<32x32x1xi32>"},
-               "5x6x2", "x2", "offset_dims = [2], ", ", 2")},
-      {"%x: tensor<2x9xf32>, %y: tensor<2x9xi32>", "tensor<2x9xi32>",
-       R"(%v, %r = "stablehlo.sort"(%x, %y) <{dimension = 1 : i64, is_stable = true}> ({
-          ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
-            %s = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
-            stablehlo.return %s : tensor<i1> }) : (tensor<2x9xf32>, tensor<2x9xi32>) ->
-              (tensor<2x9xf32>, tensor<2x9xi32>))"},
-  };
-}
-
 std::vector<ExpansionCase> solvers_and_random() {
   const std::string positive =
       R"(%t = stablehlo.transpose %x, dims = [1, 0] : (tensor<80x80xf32>) -> tensor<80x80xf32>
@@ -688,7 +562,7 @@ std::vector<ExpansionCase> solvers_and_random() {
 std::vector<ExpansionCase> all_cases() {
   std::vector<ExpansionCase> cases;
   for (auto& group : {functions(), bits(), complex_functions(), complex_structure(), wide_integers(),
-                      products(), reductions(), places(), solvers_and_random()})
+                      products(), reductions(), scatter_and_gather_cases(), solvers_and_random()})
     cases.insert(cases.end(), group.begin(), group.end());
   return cases;
 }

@@ -9,6 +9,7 @@
 #include "compiler/analysis/dims.h"
 #include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
+#include "compiler/expand/scatter_rows.h"
 #include "compiler/rewrite/expression.h"
 
 namespace opentrn::compiler {
@@ -17,11 +18,6 @@ namespace {
 
 // Elements of a window, and of it side by side, from which on and up to which the kernel takes long.
 constexpr int64_t kApartMin = 16, kRunMax = 8;
-
-bool replaces(const Function& function, const Op& op) {
-  const graph::Block& body = function.block(op.regions[0]);
-  return body.ops.size() == 1 && function.op(body.ops[0]).operands[0] == body.arguments[1];
-}
 
 // Of the window, by dimensions of the operand.
 Dims window_of(const Function& function, const Op& op) {

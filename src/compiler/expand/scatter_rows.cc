@@ -56,6 +56,12 @@ ValueId rows_from(Builder& builder, ValueId rows, ValueId start, int64_t part) {
 
 }  // namespace
 
+bool replaces(const Function& function, const Op& op) {
+  const graph::Block& body = function.block(op.regions[0]);
+  return body.ops.size() == 1 && body.arguments.size() == 2 &&
+         function.op(body.ops[0]).operands == std::vector{body.arguments[1]};
+}
+
 Dims scatter_dims(const Function& function, const Op& op) {
   const Dims window = dims_of(op, Attr::update_window_dims);
   Dims result;

@@ -9,6 +9,8 @@
 
 namespace opentrn::compiler {
 
+// The region returns the update.
+bool replaces(const graph::Function& function, const graph::Op& op);
 // Dimensions of the updates that number the windows.
 Dims scatter_dims(const graph::Function& function, const graph::Op& op);
 

@@ -1,5 +1,5 @@
-// Ops with regions, as ops on whole tensors: map, reduce_window and select_and_scatter with any element-wise
-// region, long reductions with any region, top_k as a sort.
+// Ops with regions, as ops on whole tensors: map and reduce_window with any element-wise region,
+// long reductions with any region, top_k as a sort.
 //
 // Windows of a reduction are combined by doubling: sums over 2, 4, 8, ... neighbours, from which any window
 // follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
@@ -14,6 +14,7 @@
 #include "compiler/analysis/dims.h"
 #include "compiler/analysis/graph_names.h"
 #include "compiler/expand/expand.h"
+#include "compiler/expand/window_attributes.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/rewrite/inline_region.h"
 
@@ -23,8 +24,6 @@ namespace {
 
 using Values = std::vector<ValueId>;
 using Operands = std::span<const ValueId>;
-// Places of a window that select_and_scatter goes through one by one.
-constexpr int64_t kWindowPlacesMax = 256;
 // Elements of a row that are reduced together where a reduction has several operands, or any region.
 constexpr int64_t kReducedPiece = 1024;
 // Columns of a row of top_k that are sorted together, where not many more are wanted.
@@ -55,30 +54,6 @@ Values map(Builder& builder, const Function& function, const Op& op, Operands op
 }
 
 // -- windows
-
-struct Windows {
-  Dims size, stride, base_dilation, dilation, low, high;
-
-  Windows(const Function& function, const Op& op) {
-    const auto rank = static_cast<size_t>(function.type(op.operands[0]).rank());
-    size = op.integers_or(Attr::window_dimensions, rank, 1);
-    stride = op.integers_or(Attr::window_strides, rank, 1);
-    base_dilation = op.integers_or(Attr::base_dilations, rank, 1);
-    dilation = op.integers_or(Attr::window_dilations, rank, 1);
-    low.assign(rank, 0);
-    high.assign(rank, 0);
-    if (!op.has(Attr::padding)) return;
-    const auto& padding = op.matrix(Attr::padding).values;
-    for (size_t d = 0; d < rank; ++d) {
-      low[d] = padding[2 * d];
-      high[d] = padding[2 * d + 1];
-    }
-  }
-
-  int64_t places() const {
-    return std::accumulate(size.begin(), size.end(), int64_t{1}, std::multiplies<>());
-  }
-};
 
 // Neighbours along one dimension: windows of `size` elements, `dilation` apart, at every place.
 class Doubling {
@@ -337,105 +312,6 @@ Values reduce(Builder& builder, const Function& function, const Op& op, Operands
   return values;
 }
 
-// -- select_and_scatter
-
-bool takes_select_and_scatter(const Function& function, const Op& op) {
-  return all_static(function, op) && Windows(function, op).places() <= kWindowPlacesMax &&
-         can_inline_region(function, op.regions[0]) && can_inline_region(function, op.regions[1]);
-}
-
-// Which place of its window each source element belongs to is found place by place; then each place's source
-// elements are spread to where their windows have it, and meet what is there. The last place comes first: of
-// two windows that share an element, the earlier one has it at the later place, and it goes first.
-class SelectAndScatter {
- public:
-  SelectAndScatter(Builder& builder, const Function& function, const Op& op, Operands operands)
-      : builder_(builder),
-        function_(function),
-        op_(op),
-        operands_(operands),
-        windows_(function, op),
-        shape_(dims_of(function.type(op.operands[0]))),
-        source_shape_(dims_of(function.type(op.operands[1]))) {}
-
-  Values run() {
-    select();
-    ValueId result = builder_.broadcast_in_dim(operands_[2], shape_, {});
-    const ValueId no = builder_.splat(truth().with_dims({}), 0.0);
-    for (int64_t place = windows_.places(); place-- > 0;) {
-      Dims low = offset_of(place), high(low.size()), interior(low.size());
-      for (size_t d = 0; d < low.size(); ++d) {
-        low[d] -= windows_.low[d];
-        interior[d] = windows_.stride[d] - 1;
-        high[d] = shape_[d] - low[d] - ((source_shape_[d] - 1) * windows_.stride[d] + 1);
-      }
-      const ValueId hit = builder_.compare(graph::ComparisonDirection::kEq, chosen_, number(place));
-      const ValueId hits = padded(builder_, hit, no, low, high, interior);
-      const ValueId source = padded(builder_, operands_[1], operands_[2], low, high, interior);
-      const std::vector<ValueId> pair{result, source};
-      const ValueId met = inline_region(builder_, function_, op_.regions[1], pair, shape_)[0];
-      result = builder_.add(OpKind::select_, {hits, met, result});
-    }
-    return {result};
-  }
-
- private:
-  graph::Type truth() const { return graph::Type::tensor(graph::ElementType::kI1, source_shape_); }
-  ValueId number(int64_t value) {
-    return builder_.splat(graph::Type::tensor(graph::ElementType::kI32, source_shape_),
-                          static_cast<double>(value));
-  }
-
-  Dims offset_of(int64_t place) const {
-    Dims offset(windows_.size.size());
-    for (size_t d = offset.size(); d-- > 0;) {
-      offset[d] = place % windows_.size[d];
-      place /= windows_.size[d];
-    }
-    return offset;
-  }
-
-  void select() {
-    const graph::Type scalar = function_.type(op_.operands[0]).with_dims({});
-    const ValueId filling = builder_.splat(scalar, 0.0);
-    const Dims none(shape_.size(), 0);
-    const ValueId everything = padded(builder_, operands_[0], filling, windows_.low, windows_.high, none);
-    const ValueId real =
-        padded(builder_, builder_.splat(graph::Type::tensor(graph::ElementType::kI1, shape_), 1.0),
-               builder_.splat(truth().with_dims({}), 0.0), windows_.low, windows_.high, none);
-    ValueId best{};
-    for (int64_t place = 0; place < windows_.places(); ++place) {
-      const Dims offset = offset_of(place);
-      const ValueId value = strided(builder_, everything, offset, source_shape_, windows_.stride);
-      const ValueId exists = strided(builder_, real, offset, source_shape_, windows_.stride);
-      if (place == 0) {
-        best = value;
-        chosen_ = builder_.add(OpKind::select_, {exists, number(0), number(-1)});
-        continue;
-      }
-      const std::vector<ValueId> pair{best, value};
-      const ValueId stays = inline_region(builder_, function_, op_.regions[0], pair, source_shape_)[0];
-      const ValueId any = builder_.compare(graph::ComparisonDirection::kGe, chosen_, number(0));
-      const ValueId keeps = builder_.add(OpKind::and_, {stays, any});
-      const ValueId takes = builder_.add(OpKind::and_, {exists, builder_.add(OpKind::not_, {keeps})});
-      best = builder_.add(OpKind::select_, {takes, value, best});
-      chosen_ = builder_.add(OpKind::select_, {takes, number(place), chosen_});
-    }
-  }
-
-  Builder& builder_;
-  const Function& function_;
-  const Op& op_;
-  Operands operands_;
-  Windows windows_;
-  Dims shape_, source_shape_;
-  ValueId chosen_{};  // by source element: the place in its window, -1 where the window is all padding
-};
-
-Values select_and_scatter(Builder& builder, const Function& function, const Op& op, Operands operands) {
-  return SelectAndScatter(builder, function, op, operands).run();
-}
-
 // -- top_k
 
 bool takes_top_k(const Function& function, const Op& op) {
@@ -573,7 +449,6 @@ constexpr Expansion kWindowExpansions[] = {
     {OpKind::reduce_, takes_reduce, reduce},
     {OpKind::reduce_window_, has_slabs, by_slabs},
     {OpKind::reduce_window_, takes_reduce_window, reduce_window},
-    {OpKind::select_and_scatter_, takes_select_and_scatter, select_and_scatter},
     {OpKind::chlo_top_k_, takes_top_k, top_k},
 };
 

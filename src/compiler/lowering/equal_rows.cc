@@ -84,4 +84,24 @@ std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows, int64_t row
   return comes_again ? std::optional(period) : std::nullopt;
 }
 
+std::optional<Tile> spaced_columns(Lowering& lowering, const Matrix& m, int64_t rows, int64_t column_begin,
+                                   int64_t column_count) {
+  constexpr int64_t kApartMost = 64, kColumnsMin = 8, kSpanMost = 4096;
+  Emitter& emitter = lowering.emitter();
+  std::vector<isa::Dim> columns = m.column_dims();
+  std::erase_if(columns, [](const isa::Dim& dim) { return dim.count == 1; });
+  if (columns.size() != 1 || column_count < kColumnsMin || rows < 2) return std::nullopt;
+  const int64_t step = columns[0].step, span = (column_count - 1) * step + 1;
+  if (step < 2 || step > kApartMost || span > kSpanMost ||
+      m.kept(emitter, 0, rows, column_begin, column_count, false))
+    return std::nullopt;
+  View between = m.all();
+  between.offset += column_begin * step;
+  between.dims.clear();
+  const Tile all = lowering.fetch({between, {{0, rows}}, {{1, span}}}, 0, rows, 0, span);
+  const Tile picked = emitter.sbuf(rows, column_count, all.dtype, "picked");
+  emitter.tensor_copy(picked, all.patch(0, 1, 0, column_count, step));
+  return picked;
+}
+
 }  // namespace opentrn::compiler

@@ -356,7 +356,11 @@ class RowwiseKernel {
       auto found = invariant_.find({key, column_begin_});
       if (found == invariant_.end()) {
         const int64_t rows = std::min(kPartitions, rows_);
-        found = invariant_.emplace(std::pair(key, column_begin_), load(m, narrow_, 0, rows)).first;
+        const auto spaced =
+            narrow_ ? std::nullopt : spaced_columns(lowering_, m, rows, column_begin_, column_count_);
+        found =
+            invariant_.emplace(std::pair(key, column_begin_), spaced ? *spaced : load(m, narrow_, 0, rows))
+                .first;
       }
       return found->second.row_range(0, row_count_);
     }
