@@ -79,7 +79,8 @@ const Architecture& architecture_of_gguf(std::string_view name, bool experts) {
     const bool is_for_experts = row.family == Family::kMixtral;
     if (row.gguf == name && (!found || (experts && is_for_experts))) found = &row;
   }
-  return found ? *found : (refuse(name, known), kArchitectures[0]);
+  if (!found) refuse(name, known);
+  return *found;
 }
 
 const Architecture& architecture_of_class(std::string_view name) {

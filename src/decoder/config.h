@@ -1,9 +1,9 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
-// One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
-// Llama 4, Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, gpt-oss, OLMo 2 and
-// 3, GLM, DeepSeek V2 and V3, Phi-3 and 4; with layer norms GPT-2, GPT-NeoX, OPT, StableLM, StarCoder 2, Phi
-// 1 and 2, Command R). What a model has beyond Llama's is a switch here, or a refusal by name.
+// One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama and what is
+// like it, from Mistral to Gemma, gpt-oss and DeepSeek V3; with layer norms GPT-2, GPT-NeoX, OPT, StableLM,
+// StarCoder 2, Phi 1 and 2, Command R, Nemotron; architectures.cc has the list). What a model has beyond
+// Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
