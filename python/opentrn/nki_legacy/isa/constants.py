@@ -32,7 +32,8 @@ class engine(IntEnum):
 
 
 # The generations of nki.isa, of which those behind gen3 are newer than the dialect.
-nc_version = IntEnum("nc_version", {each.name: each.value for each in isa_enums.nc_version}, module=__name__)  # type: ignore[misc]
+_GENERATIONS = {each.name: each.value for each in isa_enums.nc_version}
+nc_version = IntEnum("nc_version", _GENERATIONS, module=__name__)  # type: ignore[misc]  # no literal
 nc_version.__doc__ = "NeuronCore generation: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."
 
 
