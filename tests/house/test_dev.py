@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from house import ROOT
 
-from devtool import build, coverage_fuzz, sanitizers, sources, style, suites, system, testing
+from devtool import build, coverage_fuzz, environment, sanitizers, sources, style, suites, system, testing
 from devtool.report import DevError, run
 
 CTEST_XML = """<testsuite tests="4">
@@ -269,3 +269,21 @@ def test_lint_skips_nothing(monkeypatch: pytest.MonkeyPatch):
     style.lint(None)
     assert any(command[1:3] == ["-m", "mypy"] for command in commands)
     assert any(command[0].endswith(".venv/bin/clang-format") for command in commands)
+
+
+def test_a_first_demo_installs_what_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """And what comes after it the rest; neither is installed twice."""
+    installed: list[list[str]] = []
+    monkeypatch.setattr(environment, "VENV", tmp_path)
+    monkeypatch.setattr(environment, "run", lambda *_, **__: 0)
+    monkeypatch.setattr(environment, "_torch_index", lambda: [])
+    monkeypatch.setattr(environment, "_link_checkout", lambda: None)
+    monkeypatch.setattr(environment, "_pip", lambda files, *_: installed.append(files))
+    for small in (True, True, False, False, True):
+        environment.prepare(small)
+    assert [name for files in installed[:3] for name in files] == [*environment._DEMO_FILES]
+    assert {name for files in installed[3:] for name in files} == {*environment._FILES}
+    assert len(installed) == 6
+    assert {path.name for path in (ROOT / "tools").glob("requirements*.txt")} == {
+        *environment._FILES, "requirements-docs.txt"
+    }  # fmt: skip

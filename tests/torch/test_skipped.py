@@ -189,6 +189,16 @@ def test_an_error_of_the_users_stays_that() -> None:
         torch.compile(failing, backend="neuron")(torch.ones(2))
 
 
+def much_on_a_line(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0] * 2 + 0 * (x.sum() + x.mean() + x.abs().sum() + x.exp().sum() + x.tanh().sum() + x.cos().sum())
+
+
+def test_a_long_line_is_told_by_its_beginning(capfd: pytest.CaptureFixture[str]) -> None:
+    torch.compile(much_on_a_line, backend="neuron")(torch.randn(8, 8))
+    said = capfd.readouterr().err
+    assert ": return x[x > 0] * 2 + 0 * (x.sum() + x.mean()" in said and "x.cos()" not in said and "...\n" in said
+
+
 def positive(x: torch.Tensor) -> torch.Tensor:
     chosen = x[x > 0]  # the graph ends here
     return chosen * 2

@@ -29,7 +29,7 @@ _EPILOG = """\
 On a bare Debian 12 or Ubuntu 22.04 (or newer) machine, `./dev demo` and `./dev test` install what is
 missing (apt packages of tools/apt.txt, a virtual environment in .venv, the pinned packages of
 tools/requirements*.txt), build into build/, and do their work. A second run only does what changed.
-A first `./dev demo` builds kernels and models on one core alone; every other command builds the rest.
+A first `./dev demo` installs and builds what kernels and models on one core need; other commands add the rest.
 """
 
 _FORWARDING = ("demo", "test", "bench", "conformance", "fidelity")
@@ -39,9 +39,9 @@ _DEMO_PARTS = "models"  # of opentrn._core, and all that the demo runs (decision
 _PRESETS = ("release", "debug", "asan-ubsan", "tsan")
 
 
-def _set_up() -> None:
+def _set_up(small: bool = False) -> None:
     system.install_missing()
-    environment.prepare()
+    environment.prepare(small)
 
 
 def _python_tool(module: str, arguments: list[str], small: bool = False) -> int:
@@ -52,8 +52,9 @@ def _python_tool(module: str, arguments: list[str], small: bool = False) -> int:
     package = (TOOLS if module.startswith("devtool.") else ROOT).joinpath(*module.split("."))
     if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
         raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")
-    _set_up()
-    if small and not has_all_parts("release"):
+    small = small and not has_all_parts("release")
+    _set_up(small)
+    if small:
         build("release", _DEMO, parts=_DEMO_PARTS)
     else:
         build("release", _PACKAGE)

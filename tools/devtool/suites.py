@@ -48,7 +48,8 @@ def install_requirements(suite: str) -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     say(f"pip: {file.relative_to(ROOT)}")
-    pins = [word for name in ("requirements.txt", "requirements-torch.txt") for word in ("-c", TOOLS / name)]
+    files = ("requirements-build.txt", "requirements.txt", "requirements-torch.txt")
+    pins = [word for name in files for word in ("-c", TOOLS / name)]
     pip = [venv_bin("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     run(
         [*pip, *pins, "-r", file],

@@ -101,6 +101,10 @@ def _cause(reason: str) -> str:
     return why.partition("\n")[0]
 
 
+def _shortened(line: str) -> str:
+    return line if len(line) <= 100 else f"{line[:97]}..."
+
+
 def tell_break(module: torch.fx.GraphModule, inputs: list[Any]) -> None:
     """Says, once for a line, that a graph ends there: torch computes what the line does, on the host.
 
@@ -115,7 +119,7 @@ def tell_break(module: torch.fx.GraphModule, inputs: list[Any]) -> None:
     if places:
         at, why = places[-1], reason.reason.strip().partition("\n")[0]
         tell_once(
-            f"a graph ends at {at.filename}:{at.lineno}: {(at.line or at.name).strip()}\n"
+            f"a graph ends at {at.filename}:{at.lineno}: {_shortened((at.line or at.name).strip())}\n"
             f"    what tensors this line computes, it computes on the host ({why})"
         )
 

@@ -7,6 +7,7 @@ name. Source: nki/api/nki/isa/__init__.py at 1db4d74e.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from opentrn.types import isa_enums
 
@@ -31,9 +32,11 @@ class engine(IntEnum):
     sync = 6
 
 
-# The generations of nki.isa, of which those behind gen3 are newer than the dialect.
-nc_version = IntEnum("nc_version", {each.name: each.value for each in isa_enums.nc_version}, module=__name__)  # type: ignore[misc]
-nc_version.__doc__ = "NeuronCore generation: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."
+if TYPE_CHECKING:
+    from opentrn.types.isa_enums import nc_version
+else:  # the generations of nki.isa, of which those behind gen3 are newer than the dialect
+    nc_version = IntEnum("nc_version", {each.name: each.value for each in isa_enums.nc_version}, module=__name__)
+    nc_version.__doc__ = "NeuronCore generation: gen2 Trn1 and Inf2, gen3 Trn2, gen4 Trn3."
 
 
 class oob_mode(IntEnum):

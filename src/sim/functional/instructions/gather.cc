@@ -10,7 +10,6 @@ namespace opentrn::sim::bodies {
 
 namespace {
 
-
 void store_bits_row(const View& dst, int64_t p, const std::byte* from) {
   const int bytes = dst.element_bytes;
   for_runs_of_partition(dst, p, [&](std::byte* at, int64_t n, int64_t stride) {
