@@ -5,6 +5,7 @@
 #include "compiler/lowering/plan.h"
 #include "compiler/lowering/readers.h"
 #include "compiler/lowering/residency.h"
+#include "compiler/lowering/spaced_loads.h"
 #include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
@@ -26,10 +27,21 @@ struct Cutting {
   }
 
   bool is_plain() const {
-    return std::ranges::all_of(operands, [](const auto& operand) {
+    return std::ranges::all_of(operands, [&](const auto& operand) {
       const Matrix& m = operand.second;
-      return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column());
+      return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column()) || is_apart(operand);
     });
+  }
+
+  // A coordinate of many points: what it lies among is loaded with it.
+  bool is_apart(const std::pair<const JointTransfers::Key, Matrix>& operand) const {
+    const Matrix& m = operand.second;
+    return spacing_of(m) > 1 && !lowering.emitter().residency().holds(m.all().tensor) &&
+           !lowering.emitter().is_moved(m.all().tensor) && lies_in_a_whole(lowering, operand.first.first);
+  }
+  bool has_short_rows_apart() const {
+    return columns * kPartitions <= rows &&
+           std::ranges::any_of(operands, [&](const auto& operand) { return is_apart(operand); });
   }
 
   // All operands are kept by rows of their own, as what a loop carries is: cut otherwise they would go to HBM
@@ -64,7 +76,7 @@ std::optional<int64_t> equal_rows(Lowering& lowering, int group,
   const Cutting cutting{lowering, group, operands, results, widest};
   const int64_t rows_now = cutting.rows, columns_now = cutting.columns, total = rows_now * columns_now;
   // Rows that fill most partitions stay what they are: the next kernel may find them in SBUF.
-  const bool wide = cutting.pays_as_wide();
+  const bool wide = cutting.pays_as_wide() || cutting.has_short_rows_apart();
   if (!wide && columns_now <= widest && 4 * rows_now >= 3 * kPartitions) return std::nullopt;
   if (!cutting.is_plain()) return std::nullopt;
   int64_t rows = std::min(kPartitions, total);
@@ -82,26 +94,6 @@ std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows, int64_t row
   const bool comes_again = leads && period != rows && period % kPartitions == 0 && rows % period == 0 &&
                            period / kPartitions * row_bytes <= kRepeatedBytes;
   return comes_again ? std::optional(period) : std::nullopt;
-}
-
-std::optional<Tile> spaced_columns(Lowering& lowering, const Matrix& m, int64_t rows, int64_t column_begin,
-                                   int64_t column_count) {
-  constexpr int64_t kApartMost = 64, kColumnsMin = 8, kSpanMost = 4096;
-  Emitter& emitter = lowering.emitter();
-  std::vector<isa::Dim> columns = m.column_dims();
-  std::erase_if(columns, [](const isa::Dim& dim) { return dim.count == 1; });
-  if (columns.size() != 1 || column_count < kColumnsMin || rows < 2) return std::nullopt;
-  const int64_t step = columns[0].step, span = (column_count - 1) * step + 1;
-  if (step < 2 || step > kApartMost || span > kSpanMost ||
-      m.kept(emitter, 0, rows, column_begin, column_count, false))
-    return std::nullopt;
-  View between = m.all();
-  between.offset += column_begin * step;
-  between.dims.clear();
-  const Tile all = lowering.fetch({between, {{0, rows}}, {{1, span}}}, 0, rows, 0, span);
-  const Tile picked = emitter.sbuf(rows, column_count, all.dtype, "picked");
-  emitter.tensor_copy(picked, all.patch(0, 1, 0, column_count, step));
-  return picked;
 }
 
 }  // namespace opentrn::compiler

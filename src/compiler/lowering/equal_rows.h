@@ -23,10 +23,4 @@ std::optional<int64_t> equal_rows(Lowering& lowering, int group,
 // heads share; where they are so few that their tiles, of so many bytes in a partition, are loaded once.
 std::optional<int64_t> period_of_rows(const Matrix& m, int64_t rows, int64_t row_bytes);
 
-// Columns apart in memory that `rows` partitions get alike: what lies between them is loaded with them, where
-// each would be a descriptor in each partition, and they are picked on chip. Nothing where they are kept, not
-// apart, too few, or too far from each other.
-std::optional<Tile> spaced_columns(Lowering& lowering, const Matrix& m, int64_t rows, int64_t column_begin,
-                                   int64_t column_count);
-
 }  // namespace opentrn::compiler

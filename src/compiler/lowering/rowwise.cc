@@ -26,6 +26,7 @@
 #include "compiler/lowering/rotated_words.h"
 #include "compiler/lowering/row_reduction.h"
 #include "compiler/lowering/slab_reduction.h"
+#include "compiler/lowering/spaced_loads.h"
 #include "compiler/lowering/step_rules.h"
 #include "compiler/lowering/steps.h"
 #include "compiler/lowering/tile_in_hand.h"
@@ -72,7 +73,7 @@ class RowwiseKernel {
     keep_results();
     if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
-    const int64_t block = group_.whole_rows ? columns_ : std::min(columns_, kFreeColumns);
+    const int64_t block = group_.whole_rows ? columns_ : std::min(columns_, kFreeColumns / farthest_);
     for (int64_t column = 0; column < columns_; column += block) {
       invariant_.clear();
       for (int64_t row = 0; row < rows_; row += kPartitions) {
@@ -259,12 +260,11 @@ class RowwiseKernel {
     if (!rows) return;
     columns_ = rows_ * columns_ / *rows;
     rows_ = *rows;
-    const auto recut = [&](Matrix& m) {
-      const bool still = m.same_in_every_row() && m.same_in_every_column();
-      m = {m.all(), {{still ? 0 : columns_, rows_}}, {{still ? 0 : 1, columns_}}};
-    };
-    for (auto& [key, m] : operands_) recut(m);
-    for (auto& [value, m] : outputs_) recut(m);
+    for (auto& [key, m] : operands_) {
+      farthest_ = std::max(farthest_, spacing_of(m));
+      m = in_equal_rows(m, rows_, columns_);
+    }
+    for (auto& [value, m] : outputs_) m = in_equal_rows(m, rows_, columns_);
   }
 
   bool is_lone_reduction() const {
@@ -332,7 +332,6 @@ class RowwiseKernel {
     m.store(emitter_, in_sbuf(emitter_, tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
   }
 
-  Tile all_columns_of(const Term& t) { return all_columns(emitter_, t, row_count_, column_count_); }
   void put(const Tile& place, const Tile& tile) {
     if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
   }
@@ -356,11 +355,9 @@ class RowwiseKernel {
       auto found = invariant_.find({key, column_begin_});
       if (found == invariant_.end()) {
         const int64_t rows = std::min(kPartitions, rows_);
-        const auto spaced =
-            narrow_ ? std::nullopt : spaced_columns(lowering_, m, rows, column_begin_, column_count_);
-        found =
-            invariant_.emplace(std::pair(key, column_begin_), spaced ? *spaced : load(m, narrow_, 0, rows))
-                .first;
+        const auto spaced = spaced_columns(lowering_, value, m, rows, column_begin_, column_count_);
+        const Tile tile = spaced ? *spaced : load(m, narrow_, 0, rows);
+        found = invariant_.emplace(std::pair(key, column_begin_), tile).first;
       }
       return found->second.row_range(0, row_count_);
     }
@@ -374,23 +371,20 @@ class RowwiseKernel {
       return found->second.column_range(row_begin_ / kPartitions, 1);
     }
     if (narrow_ && source_) {
-      auto found = narrow_tiles_.find({key, row_begin_});
-      if (found == narrow_tiles_.end())
-        found =
-            narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
+      const auto [found, is_new] = narrow_tiles_.try_emplace({key, row_begin_});
+      if (is_new) found->second = load(m, true, row_begin_, row_count_);
       return found->second;
     }
     if (const auto period = period_of_rows(m)) {
-      auto found = repeated_.find({key, row_begin_ % *period});
-      if (found == repeated_.end())
-        found =
-            repeated_.emplace(std::pair(key, row_begin_ % *period), load(m, narrow_, row_begin_, row_count_))
-                .first;
+      const auto [found, is_new] = repeated_.try_emplace({key, row_begin_ % *period});
+      if (is_new) found->second = load(m, narrow_, row_begin_, row_count_);
       return found->second;
     }
     if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
     auto found = loads_.find(key);
-    if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
+    if (found != loads_.end()) return found->second;
+    const auto apart = spaced_.loaded(m, here());
+    found = loads_.emplace(key, apart ? *apart : load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
   }
 
@@ -714,7 +708,9 @@ class RowwiseKernel {
         return;
       }
     } else if (op.kind == OpKind::reduce_) {
-      term = reduce_rows(emitter_, function_, op, all_columns_of(operand_for(op, op.operands[0], false)));
+      term = reduce_rows(
+          emitter_, function_, op,
+          all_columns(emitter_, operand_for(op, op.operands[0], false), row_count_, column_count_));
     } else {
       if (waits_for_rotation(op) || as_rotation(op) || as_rounding(op) || as_step(op) ||
           as_step_and_tensor(op) || as_activation(op) || as_same_bits(op))
@@ -750,7 +746,7 @@ class RowwiseKernel {
         column_count_ = std::min(kReductionColumns, columns_ - begin);
         loads_.clear();
         invariant_.clear();
-        return all_columns_of(operand(op.operands[0], false));
+        return all_columns(emitter_, operand(op.operands[0], false), row_count_, column_count_);
       };
       const Matrix& target = outputs_.at(op.results[0]);
       const Tile total = reduce_parts(emitter_, function_, op, columns_, kReductionColumns, columns_from);
@@ -780,6 +776,8 @@ class RowwiseKernel {
   int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
   bool narrow_ = false;  // the last load was one column that stands for all
   std::map<Key, Tile> loads_;
+  int64_t farthest_ = 1;  // of elements of an operand that lie apart
+  SpacedLoads spaced_{lowering_};
   JointTransfers joint_{emitter_};
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
