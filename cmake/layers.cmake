@@ -101,7 +101,7 @@ function(opentrn_batches TARGET)
   endif()
 endfunction()
 
-# GCC stops to inline where a file with what it includes has grown by two fifths, so that a loop of a batch may be another
+# GCC stops to inline where a file has grown by two fifths, so that a loop of a batch may be another
 # one than that of the file alone. Without that limit functions are inlined by their own sizes.
 function(opentrn_inline_as_alone TARGET)
   target_compile_options(${TARGET} PRIVATE $<$<CXX_COMPILER_ID:GNU>:--param=large-unit-insns=10000000>)
