@@ -294,6 +294,23 @@ HalfPasses mean_of(const HalfPasses& first, const HalfPasses& second, double sha
   return mean;
 }
 
+// What the only micro-batch's weights wait for: their gradients' sums, the optimizer, and what is gathered of
+// it.
+void set_optimizer_of_one(const Job& job, const Machine& machine, const Layout& layout,
+                          const BlockSizes& sizes, const LayerTimes& out, MicroBatchPasses& step) {
+  const Model& model = job.model;
+  const double element = job.precision == Precision::kFp32 ? 4 : 2, cores = machine.cores_per_rank;
+  const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
+  step.sums = layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || is_one);
+  if (is_one && out.optimizer_s_of_parameter) {
+    constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
+    const double all = layout.zero >= 1 ? model.parameters() / double(sizes.parts) / layout.dp / layout.cp
+                                        : parameters_per_rank(model, layout, true, true) / cores;
+    const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
+    step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
+  }
+}
+
 // Pieces of a step, as its program runs them; `out` is what layers() has found.
 MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& machine, const Layout& layout,
                            const BlockSizes& sizes, const Piece& embedding, const LayerTimes& out) {
@@ -424,8 +441,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     step.output_bytes = bytes(model.patch_features / double(sizes.parts));
     step.modulation_bytes = bytes(12 * h / double(sizes.parts));
     step.recompute = sizes.again;
-    step.sums = layout.dp * layout.cp > 1 &&
-                (layout.zero >= 3 || job.global_batch <= double(layout.dp) * layout.micro_batch);
+    set_optimizer_of_one(job, machine, layout, sizes, out, step);
     return step;
   }
   Piece output = output_of(model, job.precision, loss_rows(model, sizes), sizes.parts * sizes.stages);
@@ -458,15 +474,7 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
   if (model.of_images()) step.class_bytes = with_rows * double(loss_rows(model, sizes)) * h * element;
   step.recompute = sizes.again;
   step.updates = sizes.updates;
-  const bool is_one = job.global_batch <= double(layout.dp) * layout.micro_batch && !layout.offload;
-  step.sums = layout.dp * layout.cp > 1 && (sizes.updates || layout.zero >= 3 || is_one);
-  if (is_one && out.optimizer_s_of_parameter) {
-    constexpr double kReadAndWritten = 28;  // of a parameter: three float32 both ways, gradient and weight
-    const double all = layout.zero >= 1 ? model.parameters() / double(sizes.parts) / layout.dp / layout.cp
-                                        : parameters_per_rank(model, layout, true, true) / cores;
-    const double parameters = sizes.updates ? step.embedding_bytes / element / cores : all;
-    step.optimizer = {parameters * *out.optimizer_s_of_parameter * cores, parameters * kReadAndWritten};
-  }
+  set_optimizer_of_one(job, machine, layout, sizes, out, step);
   return step;
 }
 

@@ -33,6 +33,7 @@ class Weights {
     add(passes.attention, passes.layers);
     add(passes.mlp, others);
     add(passes.dense_mlp, passes.dense);
+    all_bytes_ += passes.layers * passes.modulation_bytes;
     if (!passes.experts) return;
     all_bytes_ += others * passes.experts->router_bytes;
     add(passes.experts->shared, others);
