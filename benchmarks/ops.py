@@ -66,7 +66,6 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("segment_max", "scatter_max_rows"), ("work", "extremes at equal indices go one after another")),
     "cumlogsumexp": ("work", "log2(n) passes over everything, with a function of several ops"),
     "associative_scan": ("chain", "log2(n) steps of several ops, through memory"),
-    "logsumexp_rows": ("chain", "extremes over a leading dimension, and sums of what is made of them: through memory"),
     "group_norm_last": ("chain", "sums over positions, then over the channels of a group: through memory, twice"),
     "conv7x7_s2": ("chain", "three channels leave most rows of the Tensor engine idle: many short products"),
     "conv_depthwise": ("work", "one channel a group: the Vector engine multiplies and adds, tap by tap"),
