@@ -1,16 +1,14 @@
 // Scatters whose windows are numbers or whole rows, in the forms that kernels take at once: a table of rows
 // at places of one component.
 //
-//   few in each of many short lines  the gradient of take_along_axis: every place of a line is compared with
-//                                    the line's indices, one after another
-//   places of several components     (`x.at[i, j].add(rows)`, several dimensions, batches) become places of
-//   the
-//                                    table that lists them one after the other
-//   numbers that replace others      (`x.at[i].set(y)`) are rows of one element, which an indirect DMA puts
-//   in
-//                                    place (lowering/scatter_rows.cc)
-//   extremes of numbers              in a short table: every place is compared with every index, where the
-//                                    kernel would take one window after the other (lowering/scatter.cc)
+// - few in each of many short lines (the gradient of take_along_axis): every place of a line is compared with
+//   the line's indices, one after another
+// - places of several components (`x.at[i, j].add(rows)`, several dimensions, batches) become places of the
+//   table that lists them one after the other
+// - numbers that replace others (`x.at[i].set(y)`) are rows of one element, which an indirect DMA puts in
+//   place (lowering/scatter_rows.cc)
+// - extremes of numbers in a short table: every place is compared with every index, where the kernel would
+//   take one window after the other (lowering/scatter.cc)
 #include <algorithm>
 #include <limits>
 #include <numeric>

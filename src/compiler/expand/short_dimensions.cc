@@ -1,10 +1,9 @@
 // Reductions of what is computed from broadcasts, over a short dimension or beside one: distances between
 // points of a few coordinates, forces between particles.
 //
-//   reduce(f(broadcast(x), broadcast(y)), last dimension)   f of the first coordinate, f of the second, ...,
-//   met
-//                                                           one by one
-//   reduce(f(broadcast(x), broadcast(r)), another one)      a reduction for each coordinate, side by side
+// - reduce(f(broadcast(x), broadcast(y)), last dimension) becomes f of the first coordinate, f of the second
+//   and so on, met one by one
+// - reduce(f(broadcast(x), broadcast(r)), another one) becomes a reduction for each coordinate, side by side
 //
 // A kernel takes a row of the last dimension in each partition, so that 128 rows of three elements are a
 // tile. Without that dimension the rows are as long as the one in front of it. Coordinates are parts of the
