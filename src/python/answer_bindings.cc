@@ -56,10 +56,11 @@ void bind_answers(nb::module_& module) {
       "What may be shown of an answer so far. Text that may become a stop string is held back.")
       .def(
           "__init__",
-          [](AnswerText* self, const nb::callable& decode, std::vector<std::string> stop, bool keeps_stop) {
-            new (self) AnswerText(decode_by(decode), std::move(stop), keeps_stop);
+          [](AnswerText* self, const nb::callable& decode, std::vector<std::string> stop, bool keeps_stop,
+             std::vector<int32_t> before) {
+            new (self) AnswerText(decode_by(decode), std::move(stop), keeps_stop, std::move(before));
           },
-          "decode"_a, "stop"_a, "keeps_stop"_a)
+          "decode"_a, "stop"_a, "keeps_stop"_a, "before"_a = std::vector<int32_t>())
       .def("add", &AnswerText::add, "token"_a, "The text to show after one more token.")
       .def("rest", &AnswerText::rest, "What is still held back, at the end.")
       .def_prop_ro("stopped", &AnswerText::stopped);
@@ -70,6 +71,13 @@ void bind_answers(nb::module_& module) {
         return nb::bytes(bytes.data(), bytes.size());
       },
       "letters"_a);
+  module.def(
+      "bytes_of_piece",
+      [](std::string_view piece) {
+        const std::string bytes = serving::bytes_of_piece(piece);
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      "piece"_a);
   module.attr("BLOCK_TOKENS") = server::kBlockTokens;
   module.def(
       "program_sizes",

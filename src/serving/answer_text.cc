@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 namespace opentrn::serving {
@@ -9,6 +10,9 @@ namespace opentrn::serving {
 namespace {
 
 constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
+// Tokens that are decoded in front of a new one, at most, where the one before it has no text by itself.
+constexpr size_t kKept = 32;
 
 // By code point, the byte that GPT-2's letter stands for; -1 for what is no letter of it. Bytes that are no
 // visible characters of Latin-1 have those from 256 on, in their order.
@@ -34,18 +38,40 @@ std::pair<int, size_t> first_letter(std::string_view text) {
 
 }  // namespace
 
-std::string TextStream::add(int32_t token) {
-  tokens_.push_back(token);
-  const std::string text = decode_(tokens_);
-  if (text.ends_with(kNoCharacter)) return "";
-  std::string fresh = text.substr(std::min(given_.size(), text.size()));
-  // What was given is whole: what follows does not change it, and need not be decoded again.
-  tokens_ = {token};
-  given_ = decode_(tokens_);
-  if (text.ends_with(given_) && !given_.ends_with(kNoCharacter)) return fresh;
+TextStream::TextStream(Decode decode, std::vector<int32_t> before)
+    : decode_(std::move(decode)),
+      tokens_(std::move(before)),
+      given_(decode_(tokens_)),
+      whole_(tokens_.size()) {
+  if (!given_.ends_with(kNoCharacter)) return;
   tokens_.clear();
   given_.clear();
+  whole_ = 0;
+}
+
+std::string TextStream::add(int32_t token) {
+  tokens_.push_back(token);
+  std::string text = decode_(tokens_);
+  if (text.ends_with(kNoCharacter)) return "";
+  std::string fresh = text.substr(std::min(given_.size(), text.size()));
+  given_ = keep_last(std::move(text));
+  whole_ = tokens_.size();
   return fresh;
+}
+
+// What was given is whole, and need not be decoded again: of the tokens those are kept that have a text by
+// themselves, the last one or the last character's; else the last few. Their text.
+std::string TextStream::keep_last(std::string text) {
+  for (const size_t first : {tokens_.size() - 1, whole_}) {
+    std::vector<int32_t> last(tokens_.begin() + static_cast<std::ptrdiff_t>(first), tokens_.end());
+    std::string end = decode_(last);
+    if (end.empty() || end.ends_with(kNoCharacter) || !text.ends_with(end)) continue;
+    tokens_ = std::move(last);
+    return end;
+  }
+  if (tokens_.size() <= kKept) return text;
+  tokens_.erase(tokens_.begin(), tokens_.end() - static_cast<std::ptrdiff_t>(kKept));
+  return decode_(tokens_);
 }
 
 std::string TextStream::rest() const {
@@ -53,8 +79,9 @@ std::string TextStream::rest() const {
   return text.substr(std::min(given_.size(), text.size()));
 }
 
-AnswerText::AnswerText(Decode decode, std::vector<std::string> stop, bool keeps_stop)
-    : stream_(std::move(decode)), stop_(std::move(stop)), keeps_stop_(keeps_stop) {
+AnswerText::AnswerText(Decode decode, std::vector<std::string> stop, bool keeps_stop,
+                       std::vector<int32_t> before)
+    : stream_(std::move(decode), std::move(before)), stop_(std::move(stop)), keeps_stop_(keeps_stop) {
   std::erase(stop_, "");
 }
 
@@ -94,6 +121,21 @@ std::string bytes_of_letters(std::string_view letters) {
       return std::string(letters);
     bytes += static_cast<char>(kBytes[static_cast<size_t>(letter)]);
     at += size;
+  }
+  return bytes;
+}
+
+std::string bytes_of_piece(std::string_view piece) {
+  constexpr std::string_view kSpace = "\xE2\x96\x81";
+  unsigned byte = 0;
+  if (piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>') &&
+      std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16).ptr == piece.data() + 5)
+    return std::string(1, static_cast<char>(byte));
+  std::string bytes;
+  for (size_t at = 0; at < piece.size();) {
+    const bool is_space = piece.substr(at).starts_with(kSpace);
+    bytes += is_space ? ' ' : piece[at];
+    at += is_space ? kSpace.size() : 1;
   }
   return bytes;
 }

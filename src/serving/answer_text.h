@@ -14,24 +14,30 @@ namespace opentrn::serving {
 using Decode = std::function<std::string(const std::vector<int32_t>&)>;
 
 // A character whose bytes are in several tokens comes with the last of them.
+//
+// Tokens are decoded with some in front of them, as tokenizers leave out the space of the first piece of a
+// text (SentencePiece's). `before`: the last tokens of what the text goes on from; empty: it begins.
 class TextStream {
  public:
-  explicit TextStream(Decode decode) : decode_(std::move(decode)) {}
+  explicit TextStream(Decode decode, std::vector<int32_t> before = {});
 
   std::string add(int32_t token);  // the text that one more token adds
   std::string rest() const;        // what was held back, as it is
 
  private:
+  std::string keep_last(std::string text);
+
   Decode decode_;
   std::vector<int32_t> tokens_;
-  std::string given_;
+  std::string given_;  // their text, but for what is held back
+  size_t whole_ = 0;   // of them, how many were there when nothing was held back
 };
 
 // What may be shown of an answer so far. Text that may become a stop string is held back.
 class AnswerText {
  public:
   // keeps_stop: the stop string is shown too.
-  AnswerText(Decode decode, std::vector<std::string> stop, bool keeps_stop);
+  AnswerText(Decode decode, std::vector<std::string> stop, bool keeps_stop, std::vector<int32_t> before = {});
 
   std::string add(int32_t token);
   std::string rest();
@@ -50,5 +56,7 @@ class AnswerText {
 // The bytes that a token of a byte-level vocabulary stands for, by GPT-2's letters for bytes; any other
 // token's own bytes.
 std::string bytes_of_letters(std::string_view letters);
+// The same of a piece of SentencePiece's: U+2581 is a space, "<0x0A>" a byte.
+std::string bytes_of_piece(std::string_view piece);
 
 }  // namespace opentrn::serving

@@ -29,6 +29,41 @@ TEST(TextStream, ACharacterComesWithItsLastToken) {
   EXPECT_EQ(stream.rest(), "\xEF\xBF\xBD");
 }
 
+// As SentencePiece's tokenizers: '_' is a space, which is left out where a text begins; '^' is special; 1, 2
+// are the bytes of one character.
+std::string of_pieces(const std::vector<int32_t>& tokens) {
+  std::string text;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool is_whole = tokens[i] == 1 && i + 1 < tokens.size() && tokens[i + 1] == 2;
+    if (is_whole)
+      text += "\xC3\xA9", ++i;
+    else if (tokens[i] == 1 || tokens[i] == 2)
+      text += "\xEF\xBF\xBD";
+    else if (tokens[i] != '^')
+      text += tokens[i] == '_' ? ' ' : static_cast<char>(tokens[i]);
+  }
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+TEST(TextStream, SpacesBetweenPiecesStay) {
+  const std::string tokens = "_a_b__c\1\2_d\1\2\1\2_e^_f^^^__________________________________________g_";
+  TextStream stream(of_pieces);
+  std::string all;
+  for (const char token : tokens) all += stream.add(token);
+  EXPECT_EQ(all + stream.rest(), of_pieces(std::vector<int32_t>(tokens.begin(), tokens.end())));
+}
+
+TEST(TextStream, ATextThatGoesOnBeginsWithItsSpace) {
+  TextStream goes_on(of_pieces, {'a', 'b'});
+  EXPECT_EQ(goes_on.add('_'), " ");
+  EXPECT_EQ(goes_on.add('c'), "c");
+  TextStream begins(of_pieces, {'^'});
+  EXPECT_EQ(begins.add('_'), "");
+  EXPECT_EQ(begins.add('c'), "c");
+  TextStream behind_half_a_character(of_pieces, {'a', 1});
+  EXPECT_EQ(behind_half_a_character.add('c'), "c");
+}
+
 TEST(AnswerText, WhatMayBecomeAStopStringIsHeldBack) {
   AnswerText none(decoded, {""}, false);
   EXPECT_EQ(shown(none, "abc"), "a|b|c|");
@@ -46,6 +81,16 @@ TEST(AnswerText, TheFirstStopStringCountsAndIsShownIfAsked) {
   AnswerText keeps(decoded, {"cd", "bc"}, true);
   EXPECT_EQ(shown(keeps, "abcd"), "a||bc|d|");
   EXPECT_EQ(keeps.stopped(), "bc");
+}
+
+TEST(BytesOfPiece, SpacesAndBytesHaveNames) {
+  EXPECT_EQ(bytes_of_piece("\xE2\x96\x81the"), " the");
+  EXPECT_EQ(bytes_of_piece("a\xE2\x96\x81"), "a ");
+  EXPECT_EQ(bytes_of_piece("<0x0A>"), "\n");
+  EXPECT_EQ(bytes_of_piece("<0xe6>"), "\xE6");
+  EXPECT_EQ(bytes_of_piece("<0xG0>"), "<0xG0>");
+  EXPECT_EQ(bytes_of_piece("\xC3\xA9"), "\xC3\xA9");
+  EXPECT_EQ(bytes_of_piece(""), "");
 }
 
 TEST(BytesOfLetters, Gpt2WritesEveryByteAsALetter) {

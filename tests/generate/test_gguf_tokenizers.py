@@ -12,6 +12,7 @@ from tiny_gguf import ROWS, keys, tensors
 
 from opentrn import cli
 from opentrn.errors import InputError, NotModelled
+from opentrn.generate.language_model import TextStream
 from opentrn.generate.text import text_of_gguf
 from opentrn.generate.tokenizer import tokenizer_of
 
@@ -76,6 +77,17 @@ def test_spaces_of_user_defined_tokens_are_matched_first() -> None:
     made = tokenizer_of(metadata | {"tokenizer.ggml.add_space_prefix": False})
     assert made.encode("a     a").tokens == ["a", "   ", "  ", "a"]
     assert made.encode("a a</s>").tokens == ["a", "▁a", "</s>"]
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_pieces_that_come_one_by_one_are_the_whole_text(prefix: bool) -> None:
+    made = tokenizer_of(vocabulary([*LETTERS, "▁a", "ab"], **{"tokenizer.ggml.add_space_prefix": prefix}))
+    draw = random.Random(1)
+    for _ in range(200):
+        text = "".join(draw.choice("ab  é漢😀") for _ in range(draw.randrange(30)))
+        ids = made.encode(text, add_special_tokens=False).ids
+        stream = TextStream(made)
+        assert "".join(stream.add(token) for token in ids) + stream.rest() == text
 
 
 @pytest.mark.parametrize(("changes", "reason"), [

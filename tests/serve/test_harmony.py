@@ -77,7 +77,7 @@ def test_a_stream_has_its_markers_only_where_asked() -> None:
     engine: Any = SimpleNamespace(tokenizer=words)
     shown = {}
     for markers in (False, True):
-        text = Running(engine, Params(max_tokens=3, markers=markers), None).text
+        text = Running(engine, Params(max_tokens=3, markers=markers), None, before=[]).text
         shown[markers] = "".join(map(text.add, ids)) + text.rest()
     assert "<|end|>" in shown[True] and "<|end|>" not in shown[False]
 

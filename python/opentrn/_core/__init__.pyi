@@ -1635,7 +1635,7 @@ class AnswerText:
     What may be shown of an answer so far. Text that may become a stop string is held back.
     """
 
-    def __init__(self, decode: Callable, stop: Sequence[str], keeps_stop: bool) -> None: ...
+    def __init__(self, decode: Callable, stop: Sequence[str], keeps_stop: bool, before: Sequence[int] = []) -> None: ...
 
     def add(self, token: int) -> str:
         """The text to show after one more token."""
@@ -1647,6 +1647,8 @@ class AnswerText:
     def stopped(self) -> str | None: ...
 
 def bytes_of_letters(letters: str) -> bytes: ...
+
+def bytes_of_piece(piece: str) -> bytes: ...
 
 BLOCK_TOKENS: int = 32
 

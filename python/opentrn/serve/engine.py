@@ -22,6 +22,7 @@ from opentrn.serve.harmony import WithMarkers
 __all__ = ["Delta", "Engine", "Params", "Running"]
 
 _PATIENCE_S = 0.05  # an idle engine looks up so often
+_BEFORE = 6  # last tokens of a prompt, which an answer's text goes on from
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Running:
     """An answer under way. What comes of it goes to `queue`."""
 
     def __init__(
-        self, engine: Engine, params: Params, grammar: Grammar | None,
+        self, engine: Engine, params: Params, grammar: Grammar | None, before: Sequence[int],
         queue: asyncio.Queue[tuple[Running, Delta]] | None = None,
     ) -> None:  # fmt: skip
         self.id = 0
@@ -82,7 +83,7 @@ class Running:
         self.grammar = grammar
         tokenizer = WithMarkers(engine.tokenizer) if params.markers else engine.tokenizer
         decode = functools.partial(tokenizer.decode, skip_special_tokens=True)
-        self.text = _core.AnswerText(decode, params.stop, params.include_stop)
+        self.text = _core.AnswerText(decode, params.stop, params.include_stop, list(before))
         self._engine = engine
         self.queue: asyncio.Queue[tuple[Running, Delta]] = queue or asyncio.Queue()
         self.ended = False
@@ -142,7 +143,7 @@ class Engine:
         """A new request, whose deltas go to `queue`. Raises ApiError for one that is refused."""
         if self.failure:
             raise ApiError(503, f"the engine has stopped: {self.failure}")
-        running = Running(self, params, grammar, queue)
+        running = Running(self, params, grammar, prompt[-_BEFORE:], queue)
         mask = grammar.mask() if grammar is not None else None
         try:
             with self._lock:

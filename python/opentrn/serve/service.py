@@ -50,6 +50,8 @@ class Service:
         }))  # fmt: skip
         self.responses = _core.ResponseStore(_RESPONSES)
         self._shown: dict[int, tuple[str, bytes]] = {}
+        # SentencePiece's vocabularies have tokens for bytes by name; others write every byte as a letter.
+        self._has_pieces = text.tokenizer.token_to_id("<0x0A>") is not None
 
     def check_model(self, model: str) -> None:
         """Raises ApiError for another model than this one, and none of its adapters."""
@@ -59,6 +61,7 @@ class Service:
     def shown(self, token: int) -> tuple[str, bytes]:
         """A token's text, whole characters or none, and its bytes."""
         if token not in self._shown:
-            data = _core.bytes_of_letters(self.text.tokenizer.id_to_token(token) or "")
+            bytes_of = _core.bytes_of_piece if self._has_pieces else _core.bytes_of_letters
+            data = bytes_of(self.text.tokenizer.id_to_token(token) or "")
             self._shown[token] = data.decode(errors="replace"), data
         return self._shown[token]
