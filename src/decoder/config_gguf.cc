@@ -75,7 +75,7 @@ class Keys {
                        row_.family == Family::kQwenMoe || row_.family == Family::kGptOss;
     if (!mixes && integer("expert_count").value_or(0) > 0)
       refuse_architecture(fmt::format("'{}' with a mixture of experts", row_.gguf),
-                          "of GGUF files those of llama, qwen2moe, qwen3moe and gpt-oss are read");
+                          "of GGUF files those of llama, qwen2moe, qwen3moe, olmoe and gpt-oss are read");
     Json json = {{"architectures", {std::string(row_.json)}},
                  {"vocab_size", vocabulary()},
                  {"tie_word_embeddings", !has("output.weight")}};

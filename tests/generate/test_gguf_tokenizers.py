@@ -14,7 +14,7 @@ from opentrn import cli
 from opentrn.errors import InputError, NotModelled
 from opentrn.generate.language_model import TextStream
 from opentrn.generate.text import text_of_gguf
-from opentrn.generate.tokenizer import tokenizer_of
+from opentrn.generate.tokenizer import end_tokens, tokenizer_of
 
 LETTERS = "abcde▁é"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -129,6 +129,12 @@ def test_tokens_that_end_an_answer_are_found_by_name() -> None:
     assert text.stop_tokens == [2, len(metadata["tokenizer.ggml.tokens"]) - 1]
     assert text.begin == 1  # where the file does not say otherwise
     assert text_of_gguf(metadata | {"tokenizer.ggml.add_bos_token": False}).begin is None
+
+
+def test_a_message_of_harmony_does_not_end_its_answer() -> None:
+    names = ["<|start|>", "<|end|>", "<|return|>", "<|call|>"]
+    assert end_tokens(names) == {2, 3}
+    assert end_tokens(["a", "<|end|>"]) == {1}
 
 
 def test_a_file_of_gemma_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

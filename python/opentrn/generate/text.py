@@ -10,7 +10,7 @@ from typing import Any
 
 from opentrn.base.files import shown
 from opentrn.errors import InputError
-from opentrn.generate.tokenizer import ENDS, begins_with_a_token, library, tokenizer_of
+from opentrn.generate.tokenizer import begins_with_a_token, end_tokens, library, tokenizer_of
 
 __all__ = ["Text", "text_of_folder", "text_of_gguf"]
 
@@ -46,10 +46,7 @@ def text_of_gguf(metadata: Mapping[str, Any]) -> Text:
     template = metadata.get("tokenizer.chat_template")
     return Text(
         tokenizer_of(metadata), template if isinstance(template, str) else "", special("bos"), special("eos"),
-        sorted(
-            {found for which in ("eos", "eot", "eom") if (found := number(which)) is not None}
-            | {place for place, token in enumerate(tokens) if token in ENDS}
-        ),
+        sorted({found for which in ("eos", "eot", "eom") if (found := number(which)) is not None} | end_tokens(tokens)),
         number("bos") if begins_with_a_token(metadata) else None,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from opentrn.errors import InputError, MissingModule, NotModelled
 
-__all__ = ["ENDS", "ChatTemplate", "begins_with_a_token", "library", "tokenizer_of"]
+__all__ = ["ChatTemplate", "begins_with_a_token", "end_tokens", "library", "tokenizer_of"]
 
 # What tokenizer.ggml.pre splits a text by, one pattern behind the other, as llama.cpp has it (src/llama-vocab.cpp).
 _WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -57,7 +57,7 @@ _SPLITS: dict[tuple[str, ...], tuple[str, ...]] = {
 # A word that is a token is not merged; and a file that does not say has its first token in front of a text.
 _WHOLE_WORDS = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
 # Tokens that end an answer, whatever numbers the file names (the same file's end-of-generation tokens).
-ENDS = frozenset((
+_ENDS = frozenset((
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<end_of_turn>", "<|endoftext|>", "</s>", "<EOT>",
     "<|eom_id|>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>",
     "<｜end▁of▁sentence｜>",
@@ -93,6 +93,14 @@ def begins_with_a_token(metadata: Mapping[str, Any]) -> bool:
     """Whether the first token of a text is tokenizer.ggml.bos_token_id: as the file says, or llama.cpp for it."""
     absent = metadata.get("tokenizer.ggml.model") == "llama" or metadata.get("tokenizer.ggml.pre") in _WHOLE_WORDS
     return bool(metadata.get("tokenizer.ggml.add_bos_token", absent))
+
+
+def end_tokens(tokens: Sequence[str]) -> set[int]:
+    """Of a vocabulary, the numbers of tokens that end an answer by their names."""
+    found = {token: place for place, token in enumerate(tokens) if token in _ENDS}
+    if "<|return|>" in found and "<|call|>" in found:  # gpt-oss: an answer has several messages
+        found.pop("<|end|>", None)
+    return {*found.values()}
 
 
 def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
