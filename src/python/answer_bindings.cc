@@ -38,6 +38,8 @@ SizesTuple to_tuple(server::ProgramSizes sizes) {
 
 nlohmann::ordered_json parsed(const std::string& json) { return nlohmann::ordered_json::parse(json); }
 
+nb::bytes as_bytes(const std::string& data) { return nb::bytes(data.data(), data.size()); }
+
 }  // namespace
 
 void bind_answers(nb::module_& module) {
@@ -66,17 +68,9 @@ void bind_answers(nb::module_& module) {
       .def_prop_ro("stopped", &AnswerText::stopped);
   module.def(
       "bytes_of_letters",
-      [](std::string_view letters) {
-        const std::string bytes = serving::bytes_of_letters(letters);
-        return nb::bytes(bytes.data(), bytes.size());
-      },
-      "letters"_a);
+      [](std::string_view letters) { return as_bytes(serving::bytes_of_letters(letters)); }, "letters"_a);
   module.def(
-      "bytes_of_piece",
-      [](std::string_view piece) {
-        const std::string bytes = serving::bytes_of_piece(piece);
-        return nb::bytes(bytes.data(), bytes.size());
-      },
+      "bytes_of_piece", [](std::string_view piece) { return as_bytes(serving::bytes_of_piece(piece)); },
       "piece"_a);
   module.attr("BLOCK_TOKENS") = server::kBlockTokens;
   module.def(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,21 @@ def test_experts_of_a_gguf_file_give_the_logits_of_the_architecture(name: str, t
     path, model = write(name, tmp_path, quantised=name == "mixtral")
     expected = model.logits(PROMPT)
     engine = _core.decoder_engine(_core.read_gguf(path), "trn2", "f32", 16, 9, [1], [48], [64])
+    every = engine.step([(PROMPT, 0, [3, 1, 2])], True)[0][: len(PROMPT)]
+    assert np.abs(every - expected).max() < 3e-4 * np.abs(expected).max()
+
+
+def test_the_row_of_a_shared_gate_may_be_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As llama.cpp's converter writes it now."""
+    module, as_vectors = sys.modules[__name__], tensors_of
+
+    def as_matrices(model: Folder) -> dict[str, np.ndarray]:
+        return {key: value.reshape(1, -1) if "inp_shexp" in key else value for key, value in as_vectors(model).items()}
+
+    monkeypatch.setattr(module, "tensors_of", as_matrices)
+    path, model = write("qwen2 moe", tmp_path)
+    engine = _core.decoder_engine(_core.read_gguf(path), "trn2", "f32", 16, 9, [1], [48], [64])
+    expected = model.logits(PROMPT)
     every = engine.step([(PROMPT, 0, [3, 1, 2])], True)[0][: len(PROMPT)]
     assert np.abs(every - expected).max() < 3e-4 * np.abs(expected).max()
 
