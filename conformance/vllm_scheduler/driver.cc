@@ -2,8 +2,8 @@
 //
 // A workload:
 //   config POLICY MAX_NUM_SEQS MAX_NUM_BATCHED_TOKENS MAX_MODEL_LEN BLOCK_SIZE NUM_BLOCKS PREFIX ASYNC
-//   THRESHOLD RESERVE request AT MAX_TOKENS STOP_AFTER PROMPT_LENGTH OUTPUT_LENGTH token ... (prompt, then
-//   what will be answered) abort AT REQUEST end
+//   THRESHOLD RESERVE ORDER MAX_LORAS request AT MAX_TOKENS STOP_AFTER PRIORITY ADAPTER SALT PROMPT_LENGTH
+//   OUTPUT_LENGTH token ... (prompt, then what will be answered) abort AT REQUEST end
 // AT is the number of a turn of the engine's loop. STOP_AFTER: the request ends by itself with this many
 // tokens (0: never).
 #include <algorithm>
@@ -81,19 +81,25 @@ class Workload {
 
  private:
   void read_config(std::istream& in) {
-    std::string policy;
+    std::string policy, order;
     in >> policy >> config_.max_num_seqs >> config_.max_num_batched_tokens >> config_.max_model_len >>
         config_.block_size >> config_.num_blocks >> config_.prefix_caching >> config_.async_scheduling >>
-        config_.long_prefill_token_threshold >> config_.reserve_full_prompt;
+        config_.long_prefill_token_threshold >> config_.reserve_full_prompt >> order >> config_.max_loras;
     config_.policy = policy_of(policy);
+    config_.order = order_of(order);
   }
 
   void read_request(std::istream& in) {
     auto& planned = requests_.emplace_back(std::make_unique<Planned>());
     Request& request = planned->request;
     request.id = static_cast<int64_t>(requests_.size()) - 1;
+    request.arrival = request.id;
     size_t answer = 0;
-    in >> planned->at >> request.max_tokens >> planned->stop_after >> request.prompt_tokens >> answer;
+    uint64_t salt = 0;
+    in >> planned->at >> request.max_tokens >> planned->stop_after >> request.priority >> request.adapter >>
+        salt >> request.prompt_tokens >> answer;
+    if (request.adapter != 0 || salt != 0)
+      request.variant = chained(chained({}, static_cast<uint64_t>(request.adapter)), salt);
     request.content.tokens.resize(static_cast<size_t>(request.prompt_tokens));
     for (int32_t& token : request.content.tokens) in >> token;
     planned->answer.resize(answer);

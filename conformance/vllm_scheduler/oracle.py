@@ -43,7 +43,7 @@ def model_config(max_model_len: int) -> Any:
 
 def scheduler_of(work: Workload) -> Any:
     import torch
-    from vllm.config import CacheConfig, DeviceConfig, SchedulerConfig, VllmConfig
+    from vllm.config import CacheConfig, DeviceConfig, LoRAConfig, SchedulerConfig, VllmConfig
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
@@ -53,11 +53,14 @@ def scheduler_of(work: Workload) -> Any:
         max_num_seqs=work.max_num_seqs, max_num_batched_tokens=work.max_num_batched_tokens,
         max_model_len=work.max_model_len, long_prefill_token_threshold=work.threshold,
         enable_chunked_prefill=work.policy != "neuron-nxdi", is_encoder_decoder=False,
-        async_scheduling=work.async_scheduling, scheduler_reserve_full_isl=work.reserve,
+        policy=work.order, async_scheduling=work.async_scheduling, scheduler_reserve_full_isl=work.reserve,
     )  # fmt: skip
     blocks = CacheConfig(block_size=work.block_size, enable_prefix_caching=work.prefix_caching)
+    # Adapters are numbers here: none is loaded.
+    lora = LoRAConfig(max_loras=work.max_loras, max_cpu_loras=4) if work.max_loras else None
     config = VllmConfig(
-        scheduler_config=scheduling, model_config=model_config(work.max_model_len), cache_config=blocks,
+        scheduler_config=scheduling, lora_config=lora, cache_config=blocks,
+        model_config=model_config(work.max_model_len),
         device_config=DeviceConfig("cpu"),
     )  # fmt: skip
     config.cache_config.block_size = work.block_size
@@ -93,13 +96,17 @@ def block_hasher(block_size: int) -> Any:
 
 def request_of(work: Workload, number: int) -> Any:
     from vllm import SamplingParams
+    from vllm.lora.request import LoRARequest
     from vllm.v1.request import Request
 
     load = work.requests[number]
+    name = f"adapter{load.adapter}"
     return Request(
         request_id=str(number), prompt_token_ids=list(load.prompt), pooling_params=None,
         sampling_params=SamplingParams(max_tokens=load.max_tokens, ignore_eos=True, stop_token_ids=[STOP]),
-        block_hasher=block_hasher(work.block_size),
+        block_hasher=block_hasher(work.block_size), priority=load.priority, arrival_time=float(number),
+        lora_request=LoRARequest(name, load.adapter, name) if load.adapter else None,
+        cache_salt=str(load.salt) if load.salt else None,
     )  # fmt: skip
 
 
@@ -163,7 +170,10 @@ class Oracle:
         ]
 
     def line(self, turn: int, entries: list[Entry]) -> str:
-        prefills = sum(entry.computed < len(self.work.requests[int(entry.name)].prompt) for entry in entries)
+        # Several tokens at once are read as a prompt is, answers of a request that was preempted too.
+        prefills = sum(
+            entry.computed < len(self.work.requests[int(entry.name)].prompt) or entry.tokens > 1 for entry in entries
+        )
         phase = "mixed" if 0 < prefills < len(entries) else "prefill" if prefills else "decode"
         rows = phase == "decode" and self.work.policy != "vllm"
         count = len(entries) if rows else sum(entry.tokens for entry in entries)

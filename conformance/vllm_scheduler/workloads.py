@@ -24,6 +24,9 @@ class Load:
     prompt: list[int]
     max_tokens: int
     answer: list[int]
+    priority: int = 0
+    adapter: int = 0  # 0: none
+    salt: int = 0  # 0: none
 
     @property
     def stop_after(self) -> int:
@@ -43,6 +46,8 @@ class Workload:
     async_scheduling: bool
     threshold: int
     reserve: bool
+    order: str = "fcfs"
+    max_loras: int = 0
     requests: list[Load] = field(default_factory=list)
     aborts: list[tuple[int, int]] = field(default_factory=list)
 
@@ -51,12 +56,13 @@ class Workload:
         lines = [
             f"config {self.policy} {self.max_num_seqs} {self.max_num_batched_tokens} {self.max_model_len} "
             f"{self.block_size} {self.num_blocks} {self.prefix_caching:d} {self.async_scheduling:d} "
-            f"{self.threshold} {self.reserve:d}"
+            f"{self.threshold} {self.reserve:d} {self.order} {self.max_loras}"
         ]
         for load in self.requests:
             tokens = " ".join(map(str, load.prompt + load.answer))
             lines.append(
-                f"request {load.at} {load.max_tokens} {load.stop_after} {len(load.prompt)} {len(load.answer)} {tokens}"
+                f"request {load.at} {load.max_tokens} {load.stop_after} {load.priority} {load.adapter} {load.salt} "
+                f"{len(load.prompt)} {len(load.answer)} {tokens}"
             )
         lines += [f"abort {at} {request}" for at, request in self.aborts]
         return "\n".join([*lines, "end", ""])
@@ -94,6 +100,10 @@ def seeded(seed: int, policy: str) -> Workload:
         threshold=draw.choice([0, 0, 0, 8, 24]) if policy == "vllm" else 0,
         reserve=draw.random() < 0.8 if policy == "vllm" else True,
     )  # fmt: skip
+    extra = random.Random(f"more of {policy} {seed}")  # so that the rest of a seed stays as it is
+    if policy == "vllm":
+        work.order = extra.choice(["fcfs", "priority"])
+        work.max_loras = extra.choice([0, 0, 1, 2])
     stems = [tokens(draw, draw.randrange(1, max_model_len)) for _ in range(3)]
     turn = 0
     for _ in range(draw.randrange(1, 40)):
@@ -106,6 +116,11 @@ def seeded(seed: int, policy: str) -> Workload:
         prompt = prompt[: draw.randrange(1, max_model_len)] or tokens(draw, 1)
         most = draw.randrange(1, max_model_len + 8)
         work.requests.append(Load(turn, prompt, most, answer(draw, most, 0.3)))
+        if policy == "vllm":
+            load = work.requests[-1]
+            load.priority = extra.choice([0, 0, 1, 5, -2])
+            load.adapter = extra.randrange(0, 4) if work.max_loras else 0
+            load.salt = extra.choice([0, 0, 1, 2])
         if draw.random() < 0.05:
             work.aborts.append((turn + draw.randrange(0, 30), len(work.requests) - 1))
     return work

@@ -69,23 +69,28 @@ void bind_exchange(nb::module_& module) {
   nb::class_<Exchange>(module, "ApiExchange")
       .def_prop_ro(
           "inputs", [](const Exchange& self) { return texts_of(self.inputs()); },
-          "Each prompt as JSON: {\"messages\", \"tools\"} for the template, a text, or tokens.")
+          "Each prompt as JSON: what the template takes, a text, or tokens.")
       .def_prop_ro("grammar",
                    [](const Exchange& self) -> std::optional<std::pair<std::string, std::string>> {
                      if (!self.grammar()) return std::nullopt;
                      return std::pair(self.grammar()->first, text_of(self.grammar()->second));
                    })
       .def_prop_ro("streams", &Exchange::streams)
+      .def("kept_tokens", &Exchange::kept_tokens, "count"_a,
+           "The first of so many tokens of a prompt that is kept, and the first behind them that is not")
       .def_prop_ro("echoes", &Exchange::echoes)
       .def(
           "plan",
-          [](Exchange& self, const std::vector<int64_t>& prompt_tokens) {
+          [](Exchange& self, const std::vector<int64_t>& prompt_tokens,
+             const std::vector<std::string>& texts) {
             std::vector<std::pair<size_t, std::string>> rows;
-            for (const auto& [prompt, params] : self.plan(prompt_tokens))
+            for (const auto& [prompt, params] : self.plan(prompt_tokens, texts))
               rows.emplace_back(prompt, text_of(params));
             return rows;
           },
-          "prompt_tokens"_a, "For each answer the place of its prompt, and its parameters as JSON.")
+          "prompt_tokens"_a, "texts"_a,
+          "For each answer the place of its prompt, and its parameters as JSON. texts: of prompts that a "
+          "template wrote, else \"\".")
       .def(
           "begin",
           [](Exchange& self, const std::vector<std::string>& echoed) { return bytes_of(self.begin(echoed)); },
@@ -127,6 +132,7 @@ void bind_api(nb::module_& module) {
             new (self) ServedModel(served_model(Json::parse(facts)));
           },
           "facts"_a)
+      .def_prop_ro("answer_format", [](const ServedModel& self) { return to_string(self.answers); })
       .def(
           "expect", [](const ServedModel& self, const std::string& name) { expect_model(self, name); },
           "name"_a, "Raises ApiRefusal for another model than this one, and none of its adapters.");
@@ -149,6 +155,8 @@ void bind_api(nb::module_& module) {
       "kind"_a, "served"_a, "body"_a, "shown"_a, "store"_a, nb::keep_alive<0, 2>(), nb::keep_alive<0, 5>(),
       "A request of chat, completions, messages or responses, as JSON. shown: the text and the bytes of a "
       "token.");
+  module.def("without_end", &without_end, "prompt"_a, "last"_a,
+             "A conversation as its template wrote it, up to the end of the text of its last message.");
   module.def(
       "prompts_of",
       [](const std::string& prompt, const std::string& param) {

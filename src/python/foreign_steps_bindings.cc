@@ -65,7 +65,7 @@ void add_to_steps(ForeignSteps& self, const std::string& name, std::vector<int32
   params.sampling = sampling_of(from, self.vocabulary());
   params.stop_tokens = tokens_of(from, "all_stop_token_ids");
   params.min_tokens = stated<int32_t>(from, "min_tokens").value();
-  params.mask = server::mask_of(tokens_of(from, "allowed_token_ids"), self.vocabulary());
+  params.allowed = server::mask_of(tokens_of(from, "allowed_token_ids"), self.vocabulary());
   params.has_grammar = stated<nb::object>(from, "structured_outputs").has_value();
   if (const auto words = stated<nb::object>(from, "bad_words_token_ids"))
     params.bad_words = nb::cast<std::vector<std::vector<int32_t>>>(*words);

@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "base/text_file.h"
 #include "python/unlocked.h"
+#include "server/next_token.h"
 #include "server/server.h"
 #include "serving/buckets.h"
 #include "serving/config.h"
@@ -60,6 +61,8 @@ serving::SchedulerConfig scheduler_of(const nb::dict& from) {
   config.block_size = taken<int32_t>(from, "block_size");
   config.num_blocks = taken<int32_t>(from, "num_blocks");
   config.prefix_caching = taken<bool>(from, "prefix_caching");
+  config.order = serving::order_of(taken<std::string>(from, "scheduling_policy"));
+  config.max_loras = taken<int32_t>(from, "max_loras");
   config.long_prefill_token_threshold = taken<int32_t>(from, "long_prefill_token_threshold");
   config.num_batched_tokens_buckets = taken<std::vector<int32_t>>(from, "num_batched_tokens_buckets");
   config.num_seqs_buckets = taken<std::vector<int32_t>>(from, "num_seqs_buckets");
@@ -177,6 +180,11 @@ int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
   params.stop_tokens = taken<std::vector<int32_t>>(from, "stop_tokens");
   params.seed = taken<uint64_t>(from, "seed");
   params.adapter = taken<int32_t>(from, "adapter");
+  params.priority = taken<int64_t>(from, "priority");
+  params.cache_salt = taken<std::string>(from, "cache_salt");
+  params.allowed =
+      server::mask_of(taken<std::vector<int32_t>>(from, "allowed_tokens"), self.worker().vocabulary());
+  params.bad_words = taken<std::vector<std::vector<int32_t>>>(from, "bad_words");
   params.sampling = sampling_of(from);
   params.mask = words(mask);
   return self.add(std::move(params));

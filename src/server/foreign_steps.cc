@@ -12,17 +12,6 @@ namespace opentrn::server {
 
 using decoder::Choice;
 
-namespace {
-
-std::vector<uint32_t> both(std::vector<uint32_t> mask, const std::vector<uint32_t>& other) {
-  if (mask.empty() || other.empty()) return mask.empty() ? other : mask;
-  mask.resize(std::min(mask.size(), other.size()));
-  for (size_t i = 0; i < mask.size(); ++i) mask[i] &= other[i];
-  return mask;
-}
-
-}  // namespace
-
 decoder::SamplingParams sampling_of_vllm(decoder::SamplingParams stated, std::optional<int32_t> logprobs,
                                          int64_t vocabulary) {
   constexpr double kLeastTemperature = 1e-5;  // vLLM's _SAMPLING_EPS
@@ -139,8 +128,9 @@ std::vector<ForeignSteps::Sample> ForeignSteps::sample(
     token.token = pending.token;
     if (!pending.logits.empty()) {
       const auto mask = masks.find(held.name);
-      token = decoder::sample(sampling_of(job), pending.logits, job.content.tokens, job.output,
-                              mask == masks.end() ? job.mask : both(mask->second, job.mask), job.random);
+      token =
+          decoder::sample(sampling_of(job), pending.logits, job.content.tokens, job.output,
+                          mask == masks.end() ? job.allowed : both(mask->second, job.allowed), job.random);
     }
     job.output.push_back(token.token);
     ++job.output_tokens;

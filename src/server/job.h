@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -22,11 +23,23 @@ struct JobParams {
   std::vector<int32_t> stop_tokens;  // the answer ends with the first of them
   decoder::SamplingParams sampling;
   uint64_t seed = 0;
-  int32_t adapter = 0;         // 0: the model's own weights
-  std::vector<uint32_t> mask;  // of the first token, a bit for each of the vocabulary; empty: no grammar
-  bool has_grammar = false;    // which says what may follow when it is asked
+  int32_t adapter = 0;            // 0: the model's own weights
+  int64_t priority = 0;           // lower numbers first; only where the scheduler goes by them
+  std::string cache_salt;         // requests of another salt have no prefix in common with this one; "": none
+  std::vector<uint32_t> allowed;  // of every token, a bit for each of the vocabulary; empty: all are
+  std::vector<uint32_t> mask;     // of the first token by a grammar; empty: no grammar
+  bool has_grammar = false;       // which says what may follow when it is asked
   std::vector<std::vector<int32_t>> bad_words;  // tokens that must not follow each other
 };
+
+// What the names of a request's blocks begin with.
+inline serving::BlockHash variant_of(int32_t adapter, std::string_view salt) {
+  serving::BlockHash name;
+  if (adapter == 0 && salt.empty()) return name;
+  name = serving::chained(name, static_cast<uint64_t>(adapter));
+  for (const char letter : salt) name = serving::chained(name, static_cast<uint8_t>(letter));
+  return name;
+}
 
 struct Job final : serving::Request {
   explicit Job(JobParams params)
@@ -34,6 +47,7 @@ struct Job final : serving::Request {
         stop_tokens(std::move(params.stop_tokens)),
         min_tokens(params.min_tokens),
         random(params.seed),
+        allowed(std::move(params.allowed)),
         mask(std::move(params.mask)),
         has_grammar(params.has_grammar),
         bad_words(std::move(params.bad_words)) {
@@ -41,16 +55,17 @@ struct Job final : serving::Request {
     max_tokens = params.max_tokens;
     content.tokens = std::move(params.prompt);
     adapter = params.adapter;
-    variant = static_cast<uint64_t>(params.adapter);
+    priority = params.priority;
+    variant = variant_of(params.adapter, params.cache_salt);
   }
 
   decoder::SamplingParams sampling;
   std::vector<int32_t> stop_tokens;
   int32_t min_tokens;
-  int32_t adapter = 0;
   SplitMix64 random;
-  std::vector<uint32_t> mask;  // of the next token
-  bool has_grammar = false;    // whose mask comes when a token is chosen
+  std::vector<uint32_t> allowed;  // of every token
+  std::vector<uint32_t> mask;     // of the next token, by its grammar
+  bool has_grammar = false;       // whose mask comes when a token is chosen
   std::vector<std::vector<int32_t>> bad_words;
   std::string failure;  // why no token could be given; the request ends with it
 

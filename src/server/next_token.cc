@@ -32,8 +32,18 @@ decoder::SamplingParams sampling_of(const Job& job) {
 }
 
 Choice choice_of(const Job& job) {
-  return job.has_grammar || !job.mask.empty() ? Choice::kHost : decoder::choice_of(sampling_of(job));
+  const bool bounded = job.has_grammar || !job.mask.empty() || !job.allowed.empty();
+  return bounded ? Choice::kHost : decoder::choice_of(sampling_of(job));
 }
+
+std::vector<uint32_t> both(std::vector<uint32_t> mask, const std::vector<uint32_t>& other) {
+  if (mask.empty() || other.empty()) return mask.empty() ? other : mask;
+  mask.resize(std::min(mask.size(), other.size()));
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] &= other[i];
+  return mask;
+}
+
+std::vector<uint32_t> next_mask(const Job& job) { return both(job.mask, job.allowed); }
 
 std::vector<uint32_t> mask_of(std::span<const int32_t> allowed, int64_t vocabulary) {
   if (allowed.empty()) return {};

@@ -19,6 +19,11 @@ decoder::SamplingParams sampling_of(const Job& job);
 // The least that gives the next token. A grammar is known to the host alone.
 decoder::Choice choice_of(const Job& job);
 
+// Which tokens the next one may be, by the request's list and its grammar; empty: any.
+std::vector<uint32_t> next_mask(const Job& job);
+// Tokens that both allow; an empty one allows all.
+std::vector<uint32_t> both(std::vector<uint32_t> mask, const std::vector<uint32_t>& other);
+
 // A bit for each token of the vocabulary, 32 in a word, as grammars give it; empty for no tokens: all are
 // allowed. Input fault decoder.sampling for a token that is none.
 std::vector<uint32_t> mask_of(std::span<const int32_t> allowed, int64_t vocabulary);

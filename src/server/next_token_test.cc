@@ -43,9 +43,34 @@ TEST(NextToken, TheHostChoosesByGrammarsMasksAndBias) {
   decoder::SamplingParams greedy{.temperature = 0};
   EXPECT_EQ(choice_of(job_of({.sampling = greedy})), decoder::Choice::kLikeliest);
   EXPECT_EQ(choice_of(job_of({.sampling = greedy, .has_grammar = true})), decoder::Choice::kHost);
+  EXPECT_EQ(choice_of(job_of({.sampling = greedy, .allowed = {1}})), decoder::Choice::kHost);
   EXPECT_EQ(choice_of(job_of({.sampling = greedy, .mask = {1}})), decoder::Choice::kHost);
   EXPECT_EQ(choice_of(job_of({.sampling = greedy, .bad_words = {{4}}})), decoder::Choice::kHost);
   EXPECT_EQ(choice_of(job_of({.sampling = greedy, .bad_words = {{4, 5}}})), decoder::Choice::kLikeliest);
+}
+
+TEST(NextToken, WhatTheGrammarAndTheListAllowIsLeft) {
+  EXPECT_TRUE(next_mask(job_of({})).empty());
+  EXPECT_EQ(next_mask(job_of({.allowed = {6, 1}})), (std::vector<uint32_t>{6, 1}));
+  EXPECT_EQ(next_mask(job_of({.mask = {3, 1}})), (std::vector<uint32_t>{3, 1}));
+  EXPECT_EQ(next_mask(job_of({.allowed = {6, 1}, .mask = {3, 0, 0}})), (std::vector<uint32_t>{2, 0}));
+}
+
+// Requests of one salt share what they begin with, whoever guesses prompts of another finds nothing.
+TEST(Job, SaltsAndAdaptersNameBlocks) {
+  EXPECT_EQ(job_of({}).variant, serving::BlockHash{});
+  EXPECT_EQ(job_of({.cache_salt = "a"}).variant, job_of({.cache_salt = "a"}).variant);
+  const std::vector<serving::BlockHash> names = {
+      job_of({}).variant,
+      job_of({.adapter = 1}).variant,
+      job_of({.cache_salt = "a"}).variant,
+      job_of({.cache_salt = "b"}).variant,
+      job_of({.cache_salt = "ab"}).variant,
+      job_of({.cache_salt = std::string("a\0", 2)}).variant,
+      job_of({.adapter = 1, .cache_salt = "a"}).variant,
+  };
+  for (size_t i = 0; i < names.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(names[i], names[j]) << i << " and " << j;
 }
 
 TEST(NextToken, AMaskHasABitForEachAllowedToken) {

@@ -41,6 +41,8 @@ void check(const JobParams& params, const ServerOptions& options, const Worker& 
   };
   for (const int32_t token : params.prompt) expect_token(token, "in the prompt");
   for (const int32_t token : params.stop_tokens) expect_token(token, "as one that stops");
+  for (const std::vector<int32_t>& word : params.bad_words)
+    for (const int32_t token : word) expect_token(token, "of a bad word");
   for (const auto& [token, bias] : params.sampling.bias) expect_token(token, "in the bias");
   decoder::check(params.sampling);
   if (params.adapter < 0 || params.adapter >= worker.adapters())

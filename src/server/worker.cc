@@ -31,7 +31,8 @@ bool contains(const std::vector<int32_t>& tokens, int32_t token) {
 // numbers, ends; its neighbours go on.
 SampledToken choose(Job& job, std::span<const float> logits) {
   try {
-    return decoder::sample(sampling_of(job), logits, job.content.tokens, job.output, job.mask, job.random);
+    return decoder::sample(sampling_of(job), logits, job.content.tokens, job.output, next_mask(job),
+                           job.random);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kInput) throw;
     job.failure = fault.message();
@@ -295,10 +296,11 @@ int32_t DrawingWorker::draw(Job& job) const {
   const auto pick = [&](const std::vector<int32_t>& from) {
     return from[job.random.below(static_cast<uint32_t>(from.size()))];
   };
-  if (job.mask.empty()) return pick(choices_);
+  const std::vector<uint32_t> mask = next_mask(job);
+  if (mask.empty()) return pick(choices_);
   std::vector<int32_t> allowed;
   for (int32_t token = 0; token < vocabulary_; ++token)
-    if (job.mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) {
+    if (mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) {
       if (contains(job.stop_tokens, token) && job.output_tokens >= job.min_tokens) return token;
       allowed.push_back(token);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include <nlohmann/json.hpp>
+#include "serving/answer_marks.h"
 
 namespace opentrn::serving {
 
@@ -17,37 +17,6 @@ constexpr std::array<std::string_view, 4> kEnds = {"<|end|>", "<|call|>", "<|ret
 // That an assistant's message can begin with.
 constexpr std::array<std::string_view, 5> kHeads = {kChannel, "<|constrain|>", " to=", "<|start|>",
                                                     "assistant"};
-constexpr std::string_view kSpaces = " \t\n\r\f\v";
-
-bool is_space(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kSpaces) == std::string_view::npos;
-}
-
-std::string_view stripped(std::string_view text) {
-  const size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
-}
-
-// How much of the end of `text` can be the beginning of `mark`, which is not in it.
-size_t begun(std::string_view text, std::string_view mark) {
-  for (size_t count = std::min(text.size(), mark.size() - 1); count > 0; --count)
-    if (mark.starts_with(text.substr(text.size() - count))) return count;
-  return 0;
-}
-
-bool is_call(std::string_view text) {
-  const auto found = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return found.is_object() && found.contains("name") && found["name"].is_string();
-}
-
-// Takes `count` characters off the beginning of `text`.
-std::string take(std::string& text, size_t count) {
-  std::string taken = text.substr(0, count);
-  text.erase(0, count);
-  return taken;
-}
-
 // Whether text can be the beginning of a message's header, or of `<|start|>assistant` before it.
 bool begins_header(std::string_view text) {
   return std::ranges::any_of(
@@ -71,11 +40,11 @@ std::optional<std::string> word_behind(std::string_view text, std::string_view m
 
 }  // namespace
 
-void ToolReader::add_text(AnswerParts& parts, std::string_view text) const {
+void HermesReader::add_text(AnswerParts& parts, std::string_view text) const {
   if (!text.empty() && !(calls_ > 0 && is_space(text))) parts.push_back({Kind::kText, std::string(text), {}});
 }
 
-void ToolReader::add_call(AnswerParts& parts, std::string_view body) {
+void HermesReader::add_call(AnswerParts& parts, std::string_view body) {
   if (is_call(stripped(body))) {
     ++calls_;
     parts.push_back({Kind::kCall, std::string(stripped(body)), {}});
@@ -84,39 +53,52 @@ void ToolReader::add_call(AnswerParts& parts, std::string_view body) {
   }
 }
 
-AnswerParts ToolReader::add(std::string_view text) {
-  if (!forced_ && !open_)
-    return text.empty() ? AnswerParts{} : AnswerParts{{Kind::kText, std::string(text), {}}};
-  held_ += text;
-  AnswerParts parts;
-  if (forced_) return parts;
-  size_t begin = held_.find(kOpen), end = held_.find(kClose, begin);
-  for (; begin != std::string::npos && end != std::string::npos;
-       begin = held_.find(kOpen), end = held_.find(kClose, begin)) {
-    std::string_view before = std::string_view(held_).substr(0, begin);
-    while (before.ends_with('\n')) before.remove_suffix(1);
-    add_text(parts, before);
-    add_call(parts, std::string_view(held_).substr(begin + kOpen.size(), end - begin - kOpen.size()));
-    held_.erase(0, end + kClose.size());
-  }
-  if (begin == std::string::npos) add_text(parts, take(held_, held_.size() - begun(held_, kOpen)));
-  return parts;
+AnswerParts TextReader::add(std::string_view text) {
+  return text.empty() ? AnswerParts{} : AnswerParts{{Kind::kText, std::string(text), {}}};
 }
 
-AnswerParts ToolReader::rest() {
+AnswerParts OneCallReader::add(std::string_view text) {
+  held_ += text;
+  return {};
+}
+
+AnswerParts OneCallReader::rest() {
   const std::string held = std::exchange(held_, {});
-  if (forced_) {
-    if (!is_call(held)) return {};
-    ++calls_;
-    return {{Kind::kCall, held, {}}};
+  if (!is_call(held)) return {};
+  ++calls_;
+  return {{Kind::kCall, held, {}}};
+}
+
+AnswerParts HermesReader::add(std::string_view text) {
+  held_ += text;
+  AnswerParts parts;
+  for (;;) {
+    const size_t begin = held_.find(kOpen);
+    if (begin == std::string::npos) {
+      add_text(parts, take(held_, held_.size() - begun_with_spaces(held_, kOpen)));
+      return parts;
+    }
+    add_text(parts, without_spaces_behind(take(held_, begin)));
+    const size_t end = held_.find(kClose);
+    if (end == std::string::npos) return parts;
+    add_call(parts, std::string_view(held_).substr(kOpen.size(), end - kOpen.size()));
+    held_.erase(0, end + kClose.size());
   }
-  if (held.empty()) return {};
+}
+
+AnswerParts HermesReader::rest() {
+  const std::string held = std::exchange(held_, {});
+  AnswerParts parts;
   const bool is_open = held.starts_with(kOpen);  // without its end
   const std::string_view body =
       is_open ? stripped(std::string_view(held).substr(kOpen.size())) : std::string_view();
-  if (!is_open || !is_call(body)) return {{Kind::kText, held, {}}};
+  if (!is_open || !is_call(body)) {
+    add_text(parts, held);
+    return parts;
+  }
   ++calls_;
-  return {{Kind::kCall, std::string(body), {}}};
+  parts.push_back({Kind::kCall, std::string(body), {}});
+  return parts;
 }
 
 AnswerParts HarmonyReader::add(std::string_view text) {

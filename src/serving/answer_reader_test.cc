@@ -21,45 +21,45 @@ void join(AnswerParts& into, const AnswerParts& parts) {
 }
 
 // What a reader makes of a text that comes in pieces of random sizes.
-template <typename Reader>
-AnswerParts read(Reader reader, std::string_view text, unsigned seed) {
+AnswerParts read(const std::unique_ptr<AnswerReader>& reader, std::string_view text, unsigned seed) {
   std::mt19937 random(seed);
   AnswerParts parts;
   while (!text.empty()) {
     const size_t count = std::min<size_t>(text.size(), 1 + random() % 9);
-    join(parts, reader.add(text.substr(0, count)));
+    join(parts, reader->add(text.substr(0, count)));
     text.remove_prefix(count);
   }
-  join(parts, reader.rest());
+  join(parts, reader->rest());
   return parts;
 }
 
-TEST(ToolReader, FindsCallsWhereverTheTextIsCut) {
+TEST(HermesReader, FindsCallsWhereverTheTextIsCut) {
   const std::string call = R"({"name": "f", "arguments": {"a": [1, "<"]}})";
   const std::string text =
       "So <be> it<tool_call>\n" + call + "\n</tool_call>\n<tool_call>no call</tool_call>end";
   for (unsigned seed = 0; seed < 200; ++seed)
-    EXPECT_THAT(read(ToolReader(false, true), text, seed),
+    EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), text, seed),
                 ElementsAre(AnswerPart{Kind::kText, "So <be> it", ""}, AnswerPart{Kind::kCall, call, ""},
                             AnswerPart{Kind::kText, "<tool_call>no call</tool_call>end", ""}))
         << seed;
 }
 
-TEST(ToolReader, AForcedAnswerIsOneCall) {
+TEST(OneCallReader, AForcedAnswerIsOneCall) {
   const std::string call = R"({"name": "f"})";
-  EXPECT_THAT(read(ToolReader(true, false), call, 1), ElementsAre(AnswerPart{Kind::kCall, call, ""}));
-  EXPECT_TRUE(read(ToolReader(true, false), "{}", 1).empty());
+  EXPECT_THAT(read(std::make_unique<OneCallReader>(), call, 1),
+              ElementsAre(AnswerPart{Kind::kCall, call, ""}));
+  EXPECT_TRUE(read(std::make_unique<OneCallReader>(), "{}", 1).empty());
 }
 
-TEST(ToolReader, WithoutToolsEverythingIsText) {
-  EXPECT_THAT(read(ToolReader(false, false), "<tool_call>{}", 1),
+TEST(TextReader, WithoutToolsEverythingIsText) {
+  EXPECT_THAT(read(std::make_unique<TextReader>(), "<tool_call>{}", 1),
               ElementsAre(AnswerPart{Kind::kText, "<tool_call>{}", ""}));
 }
 
-TEST(ToolReader, ACallThatWasCutOffIsOne) {
-  EXPECT_THAT(read(ToolReader(false, true), "<tool_call> {\"name\": \"g\"}", 1),
+TEST(HermesReader, ACallThatWasCutOffIsOne) {
+  EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "<tool_call> {\"name\": \"g\"}", 1),
               ElementsAre(AnswerPart{Kind::kCall, "{\"name\": \"g\"}", ""}));
-  EXPECT_THAT(read(ToolReader(false, true), "a <tool_c", 1),
+  EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "a <tool_c", 1),
               ElementsAre(AnswerPart{Kind::kText, "a <tool_c", ""}));
 }
 
@@ -70,14 +70,84 @@ TEST(HarmonyReader, TellsThoughtsCallsAndTextWhereverTheTextIsCut) {
       "<|constrain|>json<|message|>{\"a\": "
       "1}<|call|><|start|>assistant<|channel|>final<|message|>done<|return|>";
   for (unsigned seed = 0; seed < 200; ++seed)
-    EXPECT_THAT(read(HarmonyReader(), text, seed), ElementsAre(AnswerPart{Kind::kThought, "think < hard", ""},
-                                                               AnswerPart{Kind::kCall, "{\"a\": 1}", "look"},
-                                                               AnswerPart{Kind::kText, "done", ""}))
+    EXPECT_THAT(
+        read(std::make_unique<HarmonyReader>(), text, seed),
+        ElementsAre(AnswerPart{Kind::kThought, "think < hard", ""},
+                    AnswerPart{Kind::kCall, "{\"a\": 1}", "look"}, AnswerPart{Kind::kText, "done", ""}))
         << seed;
 }
 
 TEST(HarmonyReader, AnAnswerInNoChannelIsText) {
-  EXPECT_THAT(read(HarmonyReader(), "{\"a\": 1}", 2), ElementsAre(AnswerPart{Kind::kText, "{\"a\": 1}", ""}));
+  EXPECT_THAT(read(std::make_unique<HarmonyReader>(), "{\"a\": 1}", 2),
+              ElementsAre(AnswerPart{Kind::kText, "{\"a\": 1}", ""}));
+}
+
+TEST(HermesReader, SpacesBeforeACallAreNoTextWhereverItIsCut) {
+  const std::string call = R"({"name": "f", "arguments": {}})";
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "one \n\n<tool_call>" + call, seed),
+                ElementsAre(AnswerPart{Kind::kText, "one", ""}, AnswerPart{Kind::kCall, call, ""}));
+    EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "\n<tool_call>" + call + "</tool_call>\n", seed),
+                ElementsAre(AnswerPart{Kind::kCall, call, ""}));
+    EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "one \n", seed),
+                ElementsAre(AnswerPart{Kind::kText, "one \n", ""}));
+  }
+}
+
+TEST(LlamaReader, AnAnswerThatBeginsWithAnObjectIsCalls) {
+  const std::string first = R"({"name": "f", "parameters": {"a": "}{\"", "b": [1, {}]}})";
+  const std::string second = R"({"name": "g", "arguments": {}})";
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    for (const char* head : {"", "<|python_tag|>", " \n<|python_tag|>"})
+      EXPECT_THAT(read(reader_of_calls(CallForm::kLlama), head + first + "; " + second, seed),
+                  ElementsAre(AnswerPart{Kind::kCall, first, ""}, AnswerPart{Kind::kCall, second, ""}));
+    for (const char* text : {"I say {\"name\": \"f\", \"parameters\": {}}", "{\"a\": 1} ends",
+                             "{\"name\": \"f\"", "<|py", "{{", "{\"name\": 1, \"parameters\": {}}"})
+      EXPECT_THAT(read(reader_of_calls(CallForm::kLlama), text, seed),
+                  ElementsAre(AnswerPart{Kind::kText, text, ""}));
+  }
+  EXPECT_THAT(read(reader_of_calls(CallForm::kLlama), second + " and a text", 3),
+              ElementsAre(AnswerPart{Kind::kCall, second, ""}, AnswerPart{Kind::kText, " and a text", ""}));
+}
+
+TEST(MistralReader, CallsAreAListOrNames) {
+  const std::string one = R"({"name": "f", "arguments": {"a": "]"}})",
+                    two = R"({"name": "g", "arguments": {}})";
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    EXPECT_THAT(
+        read(reader_of_calls(CallForm::kMistral), "Wait. [TOOL_CALLS] [" + one + ", " + two + "]", seed),
+        ElementsAre(AnswerPart{Kind::kText, "Wait.", ""}, AnswerPart{Kind::kCall, one, ""},
+                    AnswerPart{Kind::kCall, two, ""}));
+    EXPECT_THAT(read(reader_of_calls(CallForm::kMistral),
+                     R"([TOOL_CALLS]f{"a": 1}[TOOL_CALLS]g[ARGS]{"b": [2]})", seed),
+                ElementsAre(AnswerPart{Kind::kCall, R"({"a": 1})", "f"},
+                            AnswerPart{Kind::kCall, R"({"b": [2]})", "g"}));
+    for (const char* text :
+         {"a [TOOL] b", "[TOOL_CALLS][{\"name\": 1}]", "[TOOL_CALLS]f[AR", "[TOOL_CALLS]", "[TOOL_CALLS]{}"})
+      EXPECT_THAT(read(reader_of_calls(CallForm::kMistral), text, seed),
+                  ElementsAre(AnswerPart{Kind::kText, text, ""}));
+  }
+}
+
+std::unique_ptr<AnswerReader> thinking(bool inside) {
+  return std::make_unique<ThoughtReader>(ThoughtMarks{"<think>", "</think>"}, inside,
+                                         reader_of_calls(CallForm::kHermes));
+}
+
+TEST(ThoughtReader, WhatIsBetweenTheMarksIsReasoning) {
+  const std::string call = R"({"name": "f", "arguments": {}})";
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    EXPECT_THAT(
+        read(thinking(false), "\n<think>a < b </thin</think>so<tool_call>" + call + "</tool_call>", seed),
+        ElementsAre(AnswerPart{Kind::kThought, "a < b </thin", ""}, AnswerPart{Kind::kText, "so", ""},
+                    AnswerPart{Kind::kCall, call, ""}));
+    EXPECT_THAT(read(thinking(true), "a</think>b", seed),
+                ElementsAre(AnswerPart{Kind::kThought, "a", ""}, AnswerPart{Kind::kText, "b", ""}));
+    EXPECT_THAT(read(thinking(true), "a </th", seed), ElementsAre(AnswerPart{Kind::kThought, "a </th", ""}));
+    EXPECT_THAT(read(thinking(false), "no <think>thought</think>", seed),
+                ElementsAre(AnswerPart{Kind::kText, "no <think>thought</think>", ""}));
+    EXPECT_THAT(read(thinking(false), "<thi", seed), ElementsAre(AnswerPart{Kind::kText, "<thi", ""}));
+  }
 }
 
 }  // namespace

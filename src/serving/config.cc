@@ -61,6 +61,14 @@ std::string_view to_string(Policy policy) {
   return "?";
 }
 
+std::string_view to_string(Order order) { return order == Order::kFcfs ? "fcfs" : "priority"; }
+
+Order order_of(std::string_view name) {
+  for (const Order order : {Order::kFcfs, Order::kPriority})
+    if (to_string(order) == name) return order;
+  refuse(fmt::format("no order of requests is named '{}'", name), "fcfs or priority");
+}
+
 Policy policy_of(std::string_view name) {
   for (const Policy policy : {Policy::kNeuron, Policy::kNeuronNxdi, Policy::kVllm})
     if (to_string(policy) == name) return policy;
@@ -74,6 +82,11 @@ SchedulerConfig completed(SchedulerConfig c) {
   expect_positive("block_size", c.block_size);
   if (c.long_prefill_token_threshold < 0)
     refuse(fmt::format("long_prefill_token_threshold is {}", c.long_prefill_token_threshold), "0: none");
+  if (c.max_loras < 0) refuse(fmt::format("max_loras is {}", c.max_loras), "0: any number");
+  if (c.order == Order::kPriority && c.policy != Policy::kVllm)
+    refuse(fmt::format("policy {} takes requests as they come: AWS's rules say nothing of priorities",
+                       to_string(c.policy)),
+           "policy vllm, or scheduling_policy fcfs");
   if (c.policy == Policy::kNeuronNxdi && c.max_num_batched_tokens < c.max_model_len)
     refuse(fmt::format("policy neuron-nxdi prefills a prompt in one step: max_num_batched_tokens is {}, "
                        "max_model_len {}",

@@ -14,12 +14,23 @@ enum class Policy : uint8_t {
   kVllm,        // vLLM's own: prefill in chunks beside decode, preemption
 };
 
+// vLLM's --scheduling-policy: who runs first, and who is preempted first.
+enum class Order : uint8_t {
+  kFcfs,      // first come, first served
+  kPriority,  // the lowest number of Request::priority first; of equal ones who came first
+};
+
+std::string_view to_string(Order order);
+// "fcfs" or "priority"; input fault `serving.config` for another.
+Order order_of(std::string_view name);
+
 std::string_view to_string(Policy policy);
 // Input fault for a name that is none.
 Policy policy_of(std::string_view name);
 
 struct SchedulerConfig {
   Policy policy = Policy::kNeuron;
+  Order order = Order::kFcfs;  // priority: of policy vllm alone
   int32_t max_num_seqs = 8;
   int32_t max_num_batched_tokens = 8192;
   int32_t max_model_len = 32768;
@@ -29,6 +40,7 @@ struct SchedulerConfig {
   bool async_scheduling = false;    // a step is planned before the outcome of the one before it is known
   bool reserve_full_prompt = true;  // vLLM's scheduler_reserve_full_isl
   int32_t long_prefill_token_threshold = 0;  // 0: none
+  int32_t max_loras = 0;                     // adapters in one step at most; 0: any number
   // Compiled sizes, ascending; empty: the defaults of the policy (buckets.h).
   std::vector<int32_t> num_batched_tokens_buckets, num_seqs_buckets, decode_context_length_buckets;
 

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,9 @@ std::vector<std::unique_ptr<Request>> random_requests(SplitMix64& random, int32_
     stem = tokens;
     request->prompt_tokens = static_cast<int32_t>(tokens.size());
     request->max_tokens = 1 + static_cast<int32_t>(random.below(40));
+    request->priority = static_cast<int64_t>(random.below(3));
+    request->adapter = static_cast<int32_t>(random.below(4));
+    request->variant = chained(BlockHash{}, static_cast<uint64_t>(request->adapter));
   }
   return out;
 }
@@ -136,6 +140,8 @@ TEST(Engine, AnswersDoNotDependOnScheduling) {
                                                          : 1 + static_cast<int32_t>(random.below(3)));
     config.prefix_caching = random.below(4) > 0;
     config.async_scheduling = config.policy == Policy::kVllm && random.below(2) == 0;
+    if (config.policy == Policy::kVllm && random.below(2) == 0) config.order = Order::kPriority;
+    config.max_loras = static_cast<int32_t>(random.below(3));
     if (config.policy == Policy::kNeuron && each == 1) continue;  // the rule counts the null block as one
     const bool guesses = !config.async_scheduling && random.below(2) == 0;
     config = completed(config);
@@ -143,7 +149,15 @@ TEST(Engine, AnswersDoNotDependOnScheduling) {
     VirtualClock clock;
     BlockModel model(config.num_blocks, config.block_size);
     Engine engine(config, clock, model, [&](const Step& step, const StepRecord&) {
-      for (const StepEntry& entry : step.entries) steps_saved -= entry.samples;
+      std::set<int32_t> adapters;
+      for (const StepEntry& entry : step.entries) {
+        steps_saved -= entry.samples;
+        if (entry.request->adapter != 0) adapters.insert(entry.request->adapter);
+      }
+      // Asynchronously a request that runs may be left out of a step, and its adapter comes back later.
+      if (config.max_loras > 0 && !config.async_scheduling) {
+        EXPECT_LE(std::ssize(adapters), config.max_loras) << "seed " << seed;
+      }
     });
     size_t next = 0;
     while (next < requests.size() || engine.busy()) {

@@ -2,6 +2,7 @@
 //
 // Source of `neuron`: aws-neuron-sdk, vllm-neuron/docs/design/vllm/neuron-scheduler.md (2026-06-23). Source
 // of `neuron-nxdi`: the behaviour of the public vllm-project/vllm-neuron 0.2.
+#include <algorithm>
 #include <iterator>
 
 #include "serving/scheduler.h"
@@ -23,9 +24,13 @@ class NeuronScheduler : public Scheduler {
     const bool under_way = continues_prefill();
     std::deque<Request*> held;
     held.swap(waiting_);
-    if (!held.empty() && admits(under_way)) {
-      waiting_.push_back(held.front());
-      held.pop_front();
+    if (admits(under_way)) {
+      const auto next =
+          std::ranges::find_if(held, [&](const Request* one) { return adapter_fits(*one, running_); });
+      if (next != held.end()) {
+        waiting_.push_back(*next);
+        held.erase(next);
+      }
     }
     std::vector<Request*> hidden;
     if (under_way) {
@@ -37,7 +42,7 @@ class NeuronScheduler : public Scheduler {
     }
     plan_base(step);
     running_.insert(running_.end(), hidden.begin(), hidden.end());
-    // What the base left or preempted comes before what it never saw.
+    // What the base left or preempted comes before what it never saw, though one may have been passed by.
     waiting_.insert(waiting_.end(), held.begin(), held.end());
   }
 

@@ -31,8 +31,11 @@ struct Request {
   int32_t max_tokens = 1;  // output tokens at most
   Ps arrival = 0;
   PromptContent content;
-  // Of the names of its blocks: requests that differ in it have no prefix in common, as with adapters.
-  uint64_t variant = 0;
+  int64_t priority = 0;  // lower numbers run first, where the scheduler goes by them
+  int32_t adapter = 0;   // 0: the model's own weights
+  // Of the names of its blocks: requests that differ in it, as by adapters or salts, have no prefix in
+  // common.
+  BlockHash variant;
   // Tokens from the start whose keys and values come with the request, from the engine that prefilled it.
   int32_t remote_tokens = 0;
 

@@ -1,6 +1,9 @@
 #include "serving/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -23,7 +26,24 @@ void Scheduler::add(Request& request) {
     refuse(fmt::format("a prompt of {} tokens leaves no place for an answer", request.prompt_tokens),
            fmt::format("max_model_len is {}", config_.max_model_len));
   request.status = Status::kWaiting;
-  waiting_.push_back(&request);
+  queue(request);
+}
+
+namespace {
+
+// Whether `a` is to run before `b`, as vLLM orders requests by priority.
+bool more_urgent(const Request* a, const Request* b) {
+  return std::tie(a->priority, a->arrival, a->id) < std::tie(b->priority, b->arrival, b->id);
+}
+
+}  // namespace
+
+void Scheduler::queue(Request& request) {
+  if (config_.order == Order::kFcfs) {
+    waiting_.push_back(&request);
+    return;
+  }
+  waiting_.insert(std::ranges::upper_bound(waiting_, &request, more_urgent), &request);
 }
 
 void Scheduler::abort(Request& request) {
@@ -76,11 +96,7 @@ void Scheduler::plan_running(Step& step, int64_t& budget) {
     }
     bool fits = allocate(request, request.computed_tokens, tokens, {});
     while (!fits) {
-      Request& last = *running_.back();
-      running_.pop_back();
-      preempt(last);
-      step.preempted.push_back(&last);
-      if (&last == &request) break;
+      if (&preempt_last(step, i, budget) == &request) break;
       fits = allocate(request, request.computed_tokens, tokens, {});
     }
     if (!fits) break;
@@ -92,11 +108,39 @@ void Scheduler::plan_running(Step& step, int64_t& budget) {
   }
 }
 
+Request& Scheduler::preempt_last(Step& step, size_t& index, int64_t& budget) {
+  const auto last = config_.order == Order::kFcfs ? std::prev(running_.end())
+                                                  : std::ranges::max_element(running_, more_urgent);
+  Request& request = **last;
+  if (last - running_.begin() < static_cast<ptrdiff_t>(index)) --index;
+  running_.erase(last);
+  // By priority it may be one that the step has already.
+  const auto planned = std::ranges::find(step.entries, &request, &StepEntry::request);
+  if (planned != step.entries.end()) {
+    budget += planned->tokens;
+    step.entries.erase(planned);
+  }
+  preempt(request);
+  step.preempted.push_back(&request);
+  return request;
+}
+
+bool Scheduler::adapter_fits(const Request& request, std::span<Request* const> others) const {
+  if (config_.max_loras == 0 || request.adapter == 0) return true;
+  std::set<int32_t> adapters = {request.adapter};
+  for (const Request* other : others)
+    if (other->adapter != 0) adapters.insert(other->adapter);
+  return std::ssize(adapters) <= config_.max_loras;
+}
+
 void Scheduler::plan_waiting(Step& step, int64_t& budget) {
   std::vector<Request*> skipped;
+  std::vector<Request*> planned;
+  for (const StepEntry& entry : step.entries) planned.push_back(entry.request);
   while (!waiting_.empty() && budget > 0 && running_.size() < static_cast<size_t>(config_.max_num_seqs)) {
     Request& request = *waiting_.front();
-    if (request.stale_tokens > 0) {  // its outcome is still to come
+    // The outcome of the former is still to come; the latter's adapter is one too many.
+    if (request.stale_tokens > 0 || !adapter_fits(request, planned)) {
       skipped.push_back(&request);
       waiting_.pop_front();
       continue;
@@ -117,6 +161,7 @@ void Scheduler::plan_waiting(Step& step, int64_t& budget) {
     }
     waiting_.pop_front();
     running_.push_back(&request);
+    planned.push_back(&request);
     request.status = Status::kRunning;
     request.computed_tokens = computed;
     step.entries.push_back({&request, tokens, computed, false, false});
@@ -136,8 +181,8 @@ const BlockHash& Scheduler::hash(Request& request, int32_t block) const {
     BlockHash h;
     if (at > 0)
       h = request.hashes.back();
-    else if (request.variant != 0)
-      h = chained(h, request.variant);
+    else
+      h = request.variant;
     const int32_t begin = at * size, end = begin + size;
     const auto known = static_cast<int64_t>(content.tokens.size() + request.output.size());
     if (!content.tokens.empty() && end <= known) {
@@ -219,7 +264,10 @@ void Scheduler::preempt(Request& request) {
   request.stale_tokens = request.in_flight_tokens;
   ++request.preemptions;
   ++preemptions_;
-  waiting_.push_front(&request);
+  if (config_.order == Order::kFcfs)
+    waiting_.push_front(&request);
+  else
+    queue(request);
 }
 
 // --- after planning
@@ -229,7 +277,8 @@ void Scheduler::advance(Step& step) {
   int32_t prefills = 0, context = 0, longest = 1;
   for (StepEntry& entry : step.entries) {
     Request& request = *entry.request;
-    entry.prefill = entry.computed_before < request.prompt_tokens;
+    // A request that was preempted reads what it has answered as it reads a prompt.
+    entry.prefill = entry.computed_before < request.prompt_tokens || entry.tokens - entry.drafts > 1;
     prefills += entry.prefill;
     context = std::max(context, entry.computed_before + entry.tokens);
     longest = std::max(longest, entry.tokens);

@@ -2,8 +2,9 @@
 //
 // The base is vLLM's v1 scheduler, first come first served: running requests first, each with what it lacks
 // (one token, or a chunk of its prompt), then waiting ones while tokens, places and blocks last; when the
-// blocks do not suffice the request that came last is preempted and computed again later. AWS's policies
-// (neuron.cc) show it a part of the queues only, so that prefill and decode are never in one step.
+// blocks do not suffice the request that came last is preempted and computed again later; or, by
+// Order::kPriority, waiting ones in the order of their priorities, and the least urgent is preempted. AWS's
+// policies (neuron.cc) show it a part of the queues only, so that prefill and decode are never in one step.
 //
 // There is no clock in here and nothing is random: the same calls give the same steps.
 #pragma once
@@ -65,6 +66,8 @@ class Scheduler {
   // Fills `step` from running_ and waiting_.
   virtual void plan(Step& step) { plan_base(step); }
   void plan_base(Step& step);
+  // Whether a step of `others` and `request` has no more adapters than max_loras.
+  bool adapter_fits(const Request& request, std::span<Request* const> others) const;
 
   SchedulerConfig config_;
   BlockPool pool_;
@@ -72,7 +75,12 @@ class Scheduler {
   std::vector<Request*> running_;
 
  private:
+  // Behind those that wait, or where its priority has it.
+  void queue(Request& request);
   void plan_running(Step& step, int64_t& budget);
+  // Takes the request that the order gives up first out of running_ and preempts it. `index`, of the request
+  // that is planned, and `budget` follow where the step had it already.
+  Request& preempt_last(Step& step, size_t& index, int64_t& budget);
   void plan_waiting(Step& step, int64_t& budget);
   int32_t capped(int64_t tokens, int64_t budget) const;
   void find_prefix(Request& request, std::vector<BlockId>& blocks) const;

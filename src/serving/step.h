@@ -18,7 +18,7 @@ struct StepEntry {
   Request* request;
   int32_t tokens;           // that are computed in this step
   int32_t computed_before;  // whose keys and values are in the cache already
-  bool prefill;             // some of them belong to the prompt
+  bool prefill;             // some of them belong to the prompt, or are read again after a preemption
   bool samples;             // a token follows: nothing of the request remains to be prefilled
   int32_t drafts = 0;       // the last ones of `tokens`, which are guesses: Request::drafts
 };

@@ -20,7 +20,9 @@ CALLS_ELSEWHERE = '<|start|>assistant to=functions.sum<|channel|>commentary json
 
 
 FACTS = {"name": "tiny", "adapters": {}, "context": 4096, "defaults": {}, "stop_tokens": [], "structured": True,
-         "max_logprobs": 20, "version": "0", "template": "<|channel|>final<|message|>"}  # fmt: skip
+         "max_logprobs": 20, "version": "0", "template": "<|channel|>final<|message|>", "template_variables": {},
+         "by_priority": False, "reasoning_parser": "auto", "tool_call_parser": "auto",
+         "special_tokens": []}  # fmt: skip
 END = {"cached_tokens": 0, "predicted_first_token_s": 1, "predicted_end_s": 2, "predicted_own_s": 1}
 
 
@@ -32,7 +34,7 @@ def chat(pieces: list[str], template: str = "<|channel|>final<|message|>", **bod
     served = _core.ServedModel(json.dumps(FACTS | {"template": template}))
     request = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], **body}
     exchange = _core.open_exchange("chat", served, json.dumps(request), lambda token: ("", b""), _core.ResponseStore(1))
-    ((_, params),) = exchange.plan([4])
+    ((_, params),) = exchange.plan([4], [""])
     assert json.loads(params)["markers"] == ("<|channel|>" in template)
     events = exchange.begin([])
     for number, text in enumerate(pieces, 1):

@@ -38,9 +38,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     matrices = {hf_name(key).removesuffix(".weight"): value for key, value in downs.items()}
     write_adapter(folder / "adapter", matrices, lora_alpha=40)
     times = [f"prefill_s{size},900" for size in (64, 128)] + [f"decode_b{b}_c{c},70" for b in (1, 2) for c in (64, 128)]
+    (folder / "template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ more }}{% endfor %}")
     (folder / "times.csv").write_text("program,us\n" + "\n".join(times) + "\n")
     return {"model": model.write(folder), "adapter": str(folder / "adapter"), "times": str(folder / "times.csv"),
-            "trace": str(folder / "trace.jsonl")}  # fmt: skip
+            "trace": str(folder / "trace.jsonl"), "template": str(folder / "template.jinja")}  # fmt: skip
 
 
 @contextmanager
@@ -62,7 +63,8 @@ def of_engine(path: Path, settings: Settings) -> dict[str, Any]:
     with told() as options:
         core = build(path, settings).service.engine.core
     seen: dict[str, Any] = {"programs at the start": core.stats()["programs"], "blocks": core.stats()["blocks"],
-                            "audit": [row["audit"] for row in options]}  # fmt: skip
+                            "audit": [row["audit"] for row in options],
+                            "adapters": [row["max_loras"] for row in options]}  # fmt: skip
     ask = Params(max_tokens=6, temperature=0).core()
     steps, tokens, cached = [], {}, 0
     for prompts in (PROMPTS, PROMPTS[2:]):
@@ -98,7 +100,11 @@ def of_clients(path: Path, settings: Settings) -> dict[str, Any]:
             return httpx.post(f"{running.url}/v1/completions", json=body | more, timeout=60).status_code
 
         answer = httpx.post(f"{running.url}/v1/completions", json=body, timeout=60).json()
+        chat = {"model": name, "messages": [{"role": "user", "content": "the"}], "max_tokens": 1}
+        said = httpx.post(f"{running.url}/v1/chat/completions", json=chat, timeout=60).json()
         return {
+            "a priority": status(priority=1), "a chat's prompt": said.get("usage", {}).get("prompt_tokens"),
+            "answers are read": running.built.service.served.answer_format,
             "models": [(row["id"], row["parent"]) for row in rows], "positions": [row["max_model_len"] for row in rows],
             "answer": answer.get("choices", [{}])[0].get("token_ids"), "without a key": status(),
             "a large body": status(stop=["x" * 3000]), "logprobs": status(logprobs=2),
@@ -117,6 +123,10 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "max_model_len": (DRAWN, {"max_model_len": 64}, CLIENTS, "positions"),
     "max_num_seqs": (MODEL, {"max_num_seqs": 3}, ENGINE, "requests"),
     "policy": (MODEL, {"policy": "vllm"}, ENGINE, "programs"),
+    "scheduling_policy": (
+        dataclasses.replace(MODEL, policy="vllm"), {"scheduling_policy": "priority"}, CLIENTS, "a priority"
+    ),
+    "max_loras": (dataclasses.replace(MODEL, adapters={"named": "{adapter}"}), {"max_loras": 1}, ENGINE, "adapters"),
     "num_blocks": (MODEL, {"num_blocks": 12}, ENGINE, "blocks"),
     "prefix_caching": (MODEL, {"prefix_caching": False}, ENGINE, "cached"),
     "clock": (MODEL, {"clock": "wall"}, ENGINE, "lasts as predicted"),
@@ -131,6 +141,13 @@ ACTS: dict[str, tuple[Settings, dict[str, Any], Any, str]] = {
     "generation": (MODEL, {"generation": {"temperature": 1.5}}, CLIENTS, "answer"),
     "trace": (DRAWN, {"trace": "{trace}"}, CLIENTS, "trace"),
     "audit": (MODEL, {"audit": True}, ENGINE, "audit"),
+    "chat_template": (DRAWN, {"chat_template": "{template}"}, CLIENTS, "a chat's prompt"),
+    "template_variables": (
+        dataclasses.replace(DRAWN, chat_template="{template}"), {"template_variables": {"more": "the thin"}}, CLIENTS,
+        "a chat's prompt",
+    ),
+    "reasoning_parser": (DRAWN, {"reasoning_parser": "qwen3"}, CLIENTS, "answers are read"),
+    "tool_call_parser": (DRAWN, {"tool_call_parser": "mistral"}, CLIENTS, "answers are read"),
     "structured": (MODEL, {"structured": False}, CLIENTS, "a grammar"),
     "max_logprobs": (MODEL, {"max_logprobs": 1}, CLIENTS, "logprobs"),
     "token_buckets": (MODEL, {"token_buckets": (32, 128)}, ENGINE, "programs"),
@@ -158,6 +175,11 @@ def _filled(value: Any, files: dict[str, Any]) -> Any:
     return value.format(**files) if isinstance(value, str) and "{" in value else value
 
 
+def _texts(settings: Settings) -> dict[str, Any]:
+    """Fields of settings that name files."""
+    return {"adapters": settings.adapters, "chat_template": settings.chat_template}
+
+
 @pytest.fixture(scope="module")
 def without(files: dict[str, Any]) -> Any:
     """What is seen of settings without the change, once for each."""
@@ -175,6 +197,7 @@ def without(files: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("field", ACTS)
 def test_a_setting_acts(field: str, files: dict[str, Any], without: Any) -> None:
     settings, change, seen, where = ACTS[field]
+    settings = dataclasses.replace(settings, **_filled(_texts(settings), files))
     changed = dataclasses.replace(settings, **_filled(change, files))
     found, before = seen(files["model"], changed), without(settings, seen)
     assert json.dumps(found[where], default=str) != json.dumps(before[where], default=str)

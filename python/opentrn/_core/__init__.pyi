@@ -1670,6 +1670,9 @@ class ApiRefusal(Exception):
 class ServedModel:
     def __init__(self, facts: str) -> None: ...
 
+    @property
+    def answer_format(self) -> str: ...
+
     def expect(self, name: str) -> None:
         """
         Raises ApiRefusal for another model than this one, and none of its adapters.
@@ -1685,9 +1688,7 @@ class ResponseStore:
 class ApiExchange:
     @property
     def inputs(self) -> list:
-        """
-        Each prompt as JSON: {"messages", "tools"} for the template, a text, or tokens.
-        """
+        """Each prompt as JSON: what the template takes, a text, or tokens."""
 
     @property
     def grammar(self) -> tuple[str, str] | None: ...
@@ -1695,11 +1696,18 @@ class ApiExchange:
     @property
     def streams(self) -> bool: ...
 
+    def kept_tokens(self, count: int) -> tuple[int, int]:
+        """
+        The first of so many tokens of a prompt that is kept, and the first behind them that is not
+        """
+
     @property
     def echoes(self) -> bool: ...
 
-    def plan(self, prompt_tokens: Sequence[int]) -> list[tuple[int, str]]:
-        """For each answer the place of its prompt, and its parameters as JSON."""
+    def plan(self, prompt_tokens: Sequence[int], texts: Sequence[str]) -> list[tuple[int, str]]:
+        """
+        For each answer the place of its prompt, and its parameters as JSON. texts: of prompts that a template wrote, else "".
+        """
 
     def begin(self, echoed: Sequence[str]) -> bytes: ...
 
@@ -1720,6 +1728,11 @@ class ApiExchange:
 def open_exchange(kind: str, served: ServedModel, body: str, shown: object, store: ResponseStore) -> ApiExchange:
     """
     A request of chat, completions, messages or responses, as JSON. shown: the text and the bytes of a token.
+    """
+
+def without_end(prompt: str, last: str) -> str:
+    """
+    A conversation as its template wrote it, up to the end of the text of its last message.
     """
 
 def prompts_of(prompt: str, param: str) -> list:

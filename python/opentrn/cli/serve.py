@@ -34,6 +34,8 @@ def serve_command(options: argparse.Namespace) -> int:
             max_model_len=options.max_model_len,
             max_num_seqs=options.max_num_seqs,
             policy=options.policy,
+            scheduling_policy=options.scheduling_policy,
+            max_loras=options.max_loras,
             num_blocks=options.num_gpu_blocks_override,
             prefix_caching=not options.no_enable_prefix_caching,
             clock=options.time,
@@ -46,6 +48,10 @@ def serve_command(options: argparse.Namespace) -> int:
             max_body_bytes=options.max_body_bytes,
             api_keys=options.api_key or (),
             generation=_object(options.override_generation_config, "--override-generation-config"),
+            chat_template=options.chat_template,
+            reasoning_parser=options.reasoning_parser,
+            tool_call_parser=options.tool_call_parser,
+            template_variables=_object(options.default_chat_template_kwargs, "--default-chat-template-kwargs"),
             trace=options.trace,
             audit=options.audit,
             lora=options.lora,
@@ -72,6 +78,7 @@ def serve_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({
             "url": f"{address}/v1", "model": built.service.name, "context": built.service.context,
+            "answers": built.service.served.answer_format,
             "ready_s": built.ready_s, "max_num_seqs": options.max_num_seqs, "time": options.time,
         }), flush=True)  # fmt: skip
     print(
@@ -195,6 +202,18 @@ def add_command(commands: Any) -> None:
     engine.add_argument("--no-enable-prefix-caching", action="store_true", help="compute every prompt completely")
     engine.add_argument("--policy", default="neuron", choices=("neuron", "neuron-nxdi", "vllm"),
                         help="scheduling policy, as of opentrn replay (neuron)")  # fmt: skip
+    engine.add_argument("--scheduling-policy", default="fcfs", choices=("fcfs", "priority"),
+                        help="which requests run first: in the order in which they come, or, with --policy vllm, by "
+                        "their priority (fcfs)")  # fmt: skip
+    engine.add_argument("--chat-template", metavar="FILE", help="chat template in Jinja (the model's own)")
+    engine.add_argument("--default-chat-template-kwargs", default="{}", metavar="JSON",
+                        help="variables of the chat template, such as '{\"enable_thinking\": false}'")  # fmt: skip
+    engine.add_argument("--reasoning-parser", default="auto", metavar="NAME",
+                        help="how reasoning is told from answers, by vLLM's names; none leaves it in them (auto: by "
+                        "the chat template)")  # fmt: skip
+    engine.add_argument("--tool-call-parser", default="auto", metavar="NAME",
+                        help="form of calls of tools, by vLLM's names: hermes, mistral, llama3_json (auto: by the chat "
+                        "template)")  # fmt: skip
     engine.add_argument("--override-generation-config", default="{}", metavar="JSON",
                         help="default sampling of requests, such as '{\"temperature\": 0.2}'")  # fmt: skip
     engine.add_argument("--additional-config", default="{}", metavar="JSON",
@@ -208,6 +227,8 @@ def add_command(commands: Any) -> None:
                         "\"num_speculative_tokens\": 4}'")  # fmt: skip
     engine.add_argument("--lora-modules", nargs="+", type=_named, metavar="NAME=FOLDER",
                         help="LoRA adapters that requests select as their model")  # fmt: skip
+    engine.add_argument("--max-loras", type=count, default=0, metavar="N",
+                        help="LoRA adapters in one step (any number)")  # fmt: skip
     add_ranks(engine, "--tensor-parallel-size")
     times = parser.add_argument_group("time")
     times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),

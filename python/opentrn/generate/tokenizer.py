@@ -230,14 +230,21 @@ class ChatTemplate:
         except TemplateSyntaxError as error:
             raise InputError(f"the chat template is malformed: {error}", label="generate.template") from error
 
-    def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None) -> str:
+    def prompt(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, *,
+        begins_answer: bool = True, variables: Mapping[str, Any] | None = None,
+    ) -> str:  # fmt: skip
         """The text of a conversation, up to where the assistant's next message begins. Raises InputError.
 
-        `tools`: for templates that have a place for them.
+        `tools` and `variables`: for templates that have a place for them, such as enable_thinking of Qwen's models.
         """
         if self._reads_parts:
             messages = [_in_parts(message) for message in messages]
         try:
-            return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._words)
-        except (self._error, TypeError) as error:  # TypeError: a template that adds what is no text
+            return self._template.render(
+                {**self._words, **(variables or {}), "messages": messages, "tools": tools,
+                 "add_generation_prompt": begins_answer}
+            )  # fmt: skip
+        # The others: a template that adds what is no text, or variables of another kind than it takes.
+        except (self._error, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             raise InputError(f"the chat template refuses the messages: {error}", label="generate.template") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.generate.language_model import BLOCK_TOKENS, LanguageModel
 from opentrn.generate.source import find
-from opentrn.generate.text import text_of_folder, text_of_gguf
+from opentrn.generate.text import Text, text_of_folder, text_of_gguf
 from opentrn.serve.engine import Engine
 from opentrn.serve.metrics import Metrics
 from opentrn.serve.service import Service
@@ -35,6 +35,8 @@ class Settings:
     max_model_len: int = 2048
     max_num_seqs: int = 8
     policy: str = "neuron"
+    scheduling_policy: str = "fcfs"  # or "priority", of policy vllm: by the priorities of requests
+    max_loras: int = 0  # adapters in one step; 0: any number
     num_blocks: int = 0  # 0: as many as the requests need
     prefix_caching: bool = True
     clock: str = "wall"
@@ -49,6 +51,11 @@ class Settings:
     generation: Mapping[str, Any] = field(default_factory=dict)  # defaults of sampling
     trace: str | None = None
     audit: bool = False
+    chat_template: str | None = None  # a file of it, in place of the model's own
+    template_variables: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
+    # How answers are read, by vLLM's names; "auto": as the chat template has marks.
+    reasoning_parser: str = "auto"
+    tool_call_parser: str = "auto"
     structured: bool = True  # whether requests may have grammars
     max_logprobs: int = 20
     # Sizes of programs, ascending; none: those of opentrn generate.
@@ -94,6 +101,8 @@ def _options(
     fixed = settings.policy != "vllm"
     return {
         "policy": settings.policy,
+        "scheduling_policy": settings.scheduling_policy,
+        "max_loras": settings.max_loras,
         "max_num_seqs": settings.max_num_seqs,
         "max_num_batched_tokens": max(tokens[-1], context) if settings.policy == "neuron-nxdi" else tokens[-1],
         "max_model_len": context,
@@ -195,6 +204,15 @@ def _of_drawn_tokens(source: str | Path, settings: Settings, guesses: Speculatio
     return _Engine(core, text, context)
 
 
+def _with_template(text: Text, file: str) -> Text:
+    """Raises InputError where the file cannot be read."""
+    try:
+        return replace(text, template=Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the chat template {file}: {error}", label="serve.settings",
+                         hint="a file of a template in Jinja") from error  # fmt: skip
+
+
 def build(source: str | Path, settings: Settings = Settings()) -> Built:
     """The server's application over the model. Raises InputError for settings that contradict each other."""
     from opentrn.serve.app import Limits, application
@@ -203,6 +221,8 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
     guesses = speculation_of(settings.speculative)
     _expect_possible(settings, guesses)
     made = (_of_model if settings.values else _of_drawn_tokens)(source, settings, guesses)
+    if settings.chat_template:
+        made.text = _with_template(made.text, settings.chat_template)
     loaded = time.perf_counter() - begin
     name = settings.served_name or str(source)
     trace = Trace(settings.trace) if settings.trace else None
@@ -220,7 +240,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
                          hint="--served-model-name, or another name in --lora-modules")  # fmt: skip
     service = Service(
         name, made.text, engine, context=made.context, defaults=settings.generation, structured=settings.structured,
-        max_logprobs=settings.max_logprobs, adapters=made.adapters,
+        max_logprobs=settings.max_logprobs, adapters=made.adapters, template_variables=settings.template_variables,
+        reasoning_parser=settings.reasoning_parser, tool_call_parser=settings.tool_call_parser,
+        by_priority=settings.scheduling_policy == "priority",
     )  # fmt: skip
     service.model = made.model
     service.metrics = Metrics(name, engine)

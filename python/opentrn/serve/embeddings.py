@@ -27,7 +27,7 @@ async def create(service: Service, body: EmbeddingsRequest) -> dict[str, Any]:
         raise ApiError(400, f"the model's embeddings have {width} dimensions", param="dimensions")
     with api_errors():
         inputs = _core.prompts_of(json.dumps(body.input), "input")
-    prompts = [service.prompts.tokens(json.loads(given)) for given in inputs]
+    prompts = [service.prompts.tokens(json.loads(given))[0] for given in inputs]
     for prompt in prompts:
         if not prompt:
             raise ApiError(400, "a prompt has no tokens", param="input")

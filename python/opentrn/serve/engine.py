@@ -45,13 +45,17 @@ class Params:
     logprobs: int = -1  # -1: none
     bias: list[tuple[int, float]] = field(default_factory=list)
     adapter: int = 0  # 0: the model's own weights
+    priority: int = 0
+    cache_salt: str = ""
+    bad_words: list[list[int]] = field(default_factory=list)
+    allowed_tokens: list[int] = field(default_factory=list)  # none: all
     markers: bool = False  # whether the text has special tokens in it
 
     def core(self) -> dict[str, Any]:
         """As the C++ core takes it."""
         names = ("max_tokens", "min_tokens", "stop_tokens", "seed", "temperature", "top_k", "top_p", "min_p",
                  "repetition_penalty", "frequency_penalty", "presence_penalty", "logprobs", "bias",
-                 "adapter")  # fmt: skip
+                 "adapter", "priority", "cache_salt", "bad_words", "allowed_tokens")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 

@@ -26,9 +26,16 @@ class Exchange:
         text = msgspec.json.encode(body).decode()
         with api_errors():
             self._core = _core.open_exchange(kind, service.served, text, service.shown, service.responses)
-        self.prompts = [service.prompts.tokens(json.loads(given)) for given in self._core.inputs]
+        special = getattr(body, "add_special_tokens", None)
+        made = [service.prompts.tokens(json.loads(given), special) for given in self._core.inputs]
+        self.prompts = [self._kept(tokens) for tokens, _ in made]
+        self._texts = [text for _, text in made]
         self._queue: asyncio.Queue[tuple[Running, Delta]] = asyncio.Queue()
         self._running: dict[Running, int] = {}  # which answer it is
+
+    def _kept(self, tokens: list[int]) -> list[int]:
+        first, last = self._core.kept_tokens(len(tokens))
+        return tokens[first:last]
 
     @property
     def streams(self) -> bool:
@@ -43,12 +50,13 @@ class Exchange:
     def start(self) -> None:
         """Begins all answers. Raises ApiError; then none has begun."""
         with api_errors():
-            plan = self._core.plan(list(map(len, self.prompts)))
+            plan = self._core.plan(list(map(len, self.prompts)), self._texts)
         grammar = self._core.grammar
         try:
             for prompt, params in plan:
                 made = self._service.grammars.make(*grammar) if grammar is not None else None
                 given = Params(**json.loads(params))
+                given.bad_words = self._service.prompts.bad_words(given.bad_words)
                 running = self._service.engine.submit(self.prompts[prompt], given, made, self._queue)
                 self._running[running] = len(self._running)
         except ApiError:

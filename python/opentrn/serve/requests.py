@@ -14,7 +14,7 @@ __all__ = ["Assistant", "ChatRequest", "CompletionRequest", "DetokenizeRequest",
 
 # What clients send about themselves, and hints that do not apply to one engine.
 WITHOUT_EFFECT = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                  "prompt_cache_retention", "reasoning_effort", "verbosity")  # fmt: skip
+                  "prompt_cache_retention", "verbosity", "spaces_between_special_tokens")  # fmt: skip
 
 _Text = Annotated[str, Meta(max_length=4_000_000)]
 StopText = Annotated[str, Meta(min_length=1)]  # an empty one would stop nothing, or everything
@@ -158,7 +158,19 @@ class Common(Struct, kw_only=True, forbid_unknown_fields=True):
     stop_token_ids: Annotated[list[_Token], Meta(max_length=1000)] | None = None
     include_stop_str_in_output: bool | None = None
     structured_outputs: StructuredOutputs | None = None
+    response_format: TextFormat | ObjectFormat | SchemaFormat | None = None
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    priority: Annotated[int, Meta(ge=-2 ** 63, le=2 ** 63 - 1)] | None = None
+    cache_salt: Annotated[str, Meta(min_length=1, max_length=1024)] | None = None
+    bad_words: Annotated[list[StopText], Meta(max_length=1000)] | None = None
+    allowed_token_ids: Annotated[list[_Token], Meta(max_length=1_000_000)] | None = None
+    skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: bool | None = None
+    add_special_tokens: bool | None = None
+    truncate_prompt_tokens: Annotated[int, Meta(ge=-1, le=2 ** 31 - 1)] | None = None
+    truncation_side: Literal["left", "right"] | None = None
 
 
 class ChatRequest(Common, kw_only=True, forbid_unknown_fields=True):
@@ -169,7 +181,6 @@ class ChatRequest(Common, kw_only=True, forbid_unknown_fields=True):
     tools: Annotated[list[Tool], Meta(max_length=128)] | None = None
     tool_choice: str | ChosenTool | None = None
     parallel_tool_calls: bool | None = None
-    response_format: TextFormat | ObjectFormat | SchemaFormat | None = None
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
@@ -178,6 +189,10 @@ class ChatRequest(Common, kw_only=True, forbid_unknown_fields=True):
     prompt_cache_retention: str | None = None
     reasoning_effort: str | None = None
     verbosity: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    documents: Annotated[list[dict[str, str]], Meta(max_length=1000)] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
 
 
 class CompletionRequest(Common, kw_only=True, forbid_unknown_fields=True):

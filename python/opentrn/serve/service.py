@@ -29,6 +29,8 @@ class Service:
     def __init__(
         self, name: str, text: Text, engine: Engine, *, context: int, defaults: Mapping[str, Any],
         structured: bool = True, max_logprobs: int = 20, adapters: Mapping[str, tuple[int, str]] | None = None,
+        template_variables: Mapping[str, Any] | None = None, by_priority: bool = False,
+        reasoning_parser: str = "auto", tool_call_parser: str = "auto",
     ) -> None:  # fmt: skip
         unknown = set(defaults) - set(_DEFAULTS)
         if unknown:
@@ -42,11 +44,14 @@ class Service:
         self.model: LanguageModel | None = None  # where values are computed
         self.adapters = dict(adapters or {})
         self.context = context
+        added = text.tokenizer.get_added_tokens_decoder().values()
         self.served = _core.ServedModel(json.dumps({
             "name": name, "adapters": {each: number for each, (number, _) in self.adapters.items()},
             "context": context, "defaults": dict(defaults), "stop_tokens": list(text.stop_tokens),
             "structured": structured, "max_logprobs": max_logprobs, "template": text.template or "",
-            "version": __version__,
+            "template_variables": dict(template_variables or {}), "by_priority": by_priority,
+            "reasoning_parser": reasoning_parser, "tool_call_parser": tool_call_parser,
+            "special_tokens": [token.content for token in added if token.special], "version": __version__,
         }))  # fmt: skip
         self.responses = _core.ResponseStore(_RESPONSES)
         self._shown: dict[int, tuple[str, bytes]] = {}

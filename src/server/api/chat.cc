@@ -35,7 +35,7 @@ class Chat : public OpenAi {
     grammar_ = grammar_of_body();
     std::vector<Message> messages;
     for (const Json& row : body_["messages"]) messages.push_back(message_of(row));
-    inputs_ = {conversation(messages, tools_, served.chat_template)};
+    inputs_ = {conversation(messages, tools_, served.chat_template, wish_of_body())};
   }
 
  protected:
@@ -66,6 +66,20 @@ class Chat : public OpenAi {
                               .chunks_have_fingerprint = true,
                               .has_service_tier = true};
 
+  TemplateWish wish_of_body() const {
+    TemplateWish wish{.variables = served_.template_variables};
+    if (const Json& own = field(body_, "chat_template_kwargs"); own.is_object()) wish.variables.update(own);
+    for (const char* name : {"reasoning_effort", "documents"})
+      if (const Json& stated = field(body_, name); !stated.is_null()) wish.variables[name] = stated;
+    wish.continues_last = flag("continue_final_message");
+    const Json& begins = field(body_, "add_generation_prompt");
+    wish.begins_answer = begins.is_null() ? !wish.continues_last : begins == true;
+    if (wish.continues_last && wish.begins_answer)
+      throw Refusal(400, "continue_final_message and add_generation_prompt are both true",
+                    "continue_final_message");
+    return wish;
+  }
+
   Tools tools_of_body() const {
     Tools tools;
     for (const Json& tool : field(body_, "tools")) {
@@ -93,21 +107,14 @@ class Chat : public OpenAi {
 
   std::optional<Grammar> grammar_of_body() const {
     if (const auto schema = schema_of_call(tools_)) return Grammar("json", *schema);
-    const Json& format = field(body_, "response_format");
-    const Json object{{"type", "object"}};
-    if (field(format, "type") == "json_object") return Grammar("json", object);
-    if (field(format, "type") == "json_schema") {
-      const Json& schema = field(format["json_schema"], "schema");
-      return Grammar("json", schema.empty() ? object : schema);
-    }
-    return structured_outputs();
+    return grammar_of_format();
   }
 
   Json scored(int32_t number, double logprob) const {
-    const auto [text, bytes] = shown_(number);
     Json values = Json::array();
-    for (const char byte : bytes) values.push_back(static_cast<uint8_t>(byte));
-    return Json{{"token", text}, {"logprob", std::max(logprob, kLeastLogprob)}, {"bytes", values}};
+    for (const char byte : shown_(number).second) values.push_back(static_cast<uint8_t>(byte));
+    return Json{
+        {"token", shown_text(number)}, {"logprob", std::max(logprob, kLeastLogprob)}, {"bytes", values}};
   }
 
   Json logprobs_of(const std::vector<ScoredToken>& tokens) const {

@@ -22,7 +22,7 @@ class Completion : public OpenAi {
       throw Refusal(400, "echo together with logprobs is not supported", "echo");
     expect_stream();
     inputs_ = prompts_of(body_["prompt"], "prompt");
-    grammar_ = structured_outputs();
+    grammar_ = grammar_of_format();
   }
 
  protected:
@@ -67,17 +67,16 @@ class Completion : public OpenAi {
     if (field(body_, "logprobs").is_null()) return nullptr;
     Json texts = Json::array(), own = Json::array(), tops = Json::array(), offsets = Json::array();
     for (const ScoredToken& token : tokens) {
-      const std::string text = shown_(token.number).first;
+      const std::string text = shown_text(token.number);
       const double logprob = std::max(token.logprob, kLeastLogprob);
       Json top = Json::object();
-      for (const auto& [number, value] : token.top)
-        top[shown_(number).first] = std::max(value, kLeastLogprob);
+      for (const auto& [number, value] : token.top) top[shown_text(number)] = std::max(value, kLeastLogprob);
       top[text] = logprob;
       texts.push_back(text);
       own.push_back(logprob);
       tops.push_back(std::move(top));
       offsets.push_back(offset);
-      offset += characters(text);
+      offset += characters(shown_(token.number).first);
     }
     return Json{{"tokens", texts}, {"token_logprobs", own}, {"top_logprobs", tops}, {"text_offset", offsets}};
   }

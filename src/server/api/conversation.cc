@@ -52,8 +52,9 @@ std::string joined_text(const Json& content) {
 
 Call call_of(const serving::AnswerPart& part) {
   if (!part.name.empty()) return {part.name, spaced_json(part.text).value_or(part.text)};
-  const Json found = Json::parse(part.text);  // the reader has read it
-  return {found["name"].get<std::string>(), spaced_member(part.text, "arguments").value_or("{}")};
+  const Json found = Json::parse(part.text);                                         // the reader has read it
+  const char* arguments = found.contains("arguments") ? "arguments" : "parameters";  // as Llama's models say
+  return {found["name"].get<std::string>(), spaced_member(part.text, arguments).value_or("{}")};
 }
 
 Json arguments_of(const Call& call) {
@@ -79,7 +80,8 @@ std::optional<Json> schema_of_call(const Tools& tools) {
   return calls.size() == 1 ? calls[0] : Json{{"anyOf", calls}};
 }
 
-Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts) {
+Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts,
+                  const TemplateWish& wish) {
   if (!facts.exists) throw Refusal(400, "the model has no chat template; use /v1/completions", "messages");
   Json rows = Json::array(), functions;
   for (const Message& message : messages) rows.push_back(row_of(message, facts));
@@ -88,7 +90,26 @@ Json conversation(const std::vector<Message>& messages, const Tools& tools, cons
     for (const Json& tool : tools.list) functions.push_back(function_of(tool));
   else if (shows)
     tell_of_tools(rows, tools.list);
-  return Json{{"messages", rows}, {"tools", functions}};
+  return Json{{"messages", rows},
+              {"tools", functions},
+              {"variables", wish.variables},
+              {"begins_answer", wish.begins_answer},
+              {"continues_last", wish.continues_last}};
+}
+
+std::string without_end(std::string_view prompt, std::string_view last) {
+  constexpr std::string_view kSpaces = " \t\r\n\f\v";
+  const size_t first = last.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos)
+    throw Refusal(400, "continue_final_message: the last message has no text to go on with", "messages");
+  const std::string_view begun = last.substr(first);
+  const std::string_view bare = begun.substr(0, begun.find_last_not_of(kSpaces) + 1);
+  const size_t at = prompt.rfind(bare);
+  if (at == std::string_view::npos)
+    throw Refusal(400, "continue_final_message: the chat template does not write the last message as it is",
+                  "messages");
+  const bool keeps_spaces = prompt.substr(at, begun.size()) == begun;
+  return std::string(prompt.substr(0, at + (keeps_spaces ? begun : bare).size()));
 }
 
 }  // namespace opentrn::server::api

@@ -57,8 +57,21 @@ struct TemplateFacts {
   bool exists = false, knows_tools = false, knows_calls = false;
 };
 
-// {"messages", "tools"} for the template; tools are null where there are none. A template that has no place
-// for tools gets them, and calls, as text in the form of Hermes' models. Refused without a template.
-Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts);
+// How a conversation is written, beside its messages and tools.
+struct TemplateWish {
+  Json variables = Json::object();  // of the template, by their names
+  bool begins_answer = true;        // the beginning of an answer is behind the last message
+  bool continues_last = false;      // the answer goes on with the last message, which has no end
+};
+
+// {"messages", "tools", "variables", "begins_answer", "continues_last"} for the template; tools are null
+// where there are none. A template that has no place for tools gets them, and calls, as text in the form of
+// Hermes' models. Refused without a template.
+Json conversation(const std::vector<Message>& messages, const Tools& tools, const TemplateFacts& facts,
+                  const TemplateWish& wish = {});
+
+// A conversation as its template wrote it, up to the last place of `last`, the text of its last message,
+// whose spaces some templates take off. Refused where it is not in the text.
+std::string without_end(std::string_view prompt, std::string_view last);
 
 }  // namespace opentrn::server::api

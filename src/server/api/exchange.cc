@@ -50,10 +50,14 @@ ServedModel served_model(const Json& facts) {
   served.stop_tokens = facts["stop_tokens"].get<std::vector<int32_t>>();
   served.structured = facts["structured"];
   served.max_logprobs = facts["max_logprobs"];
+  served.template_variables = facts["template_variables"];
+  served.by_priority = facts["by_priority"];
   served.version = facts["version"];
   const std::string text = facts["template"];
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  served.writes_channels = has("<|channel|>") && has("<|message|>");
+  served.answers = answer_format(text, facts["reasoning_parser"].get<std::string>(),
+                                 facts["tool_call_parser"].get<std::string>(),
+                                 facts["special_tokens"].get<std::vector<std::string>>());
   served.chat_template = {!text.empty(), has("tools"), has("tool_calls")};
   return served;
 }
@@ -113,6 +117,15 @@ Json Exchange::params_of(int64_t prompt_tokens) const {
     for (const auto& [token, amount] : given.items())
       bias.push_back(Json::array({std::stoll(token), amount.get<double>()}));
   const auto adapter = served_.adapters.find(text_field("model"));
+  const int64_t priority = count_field("priority", 0);
+  if (priority != 0 && !served_.by_priority)
+    throw Refusal(400,
+                  "this server takes requests as they come; --scheduling-policy priority goes by priorities",
+                  "priority");
+  const Json &salt = field(body_, "cache_salt"), &bad_words = field(body_, "bad_words"),
+             &allowed = field(body_, "allowed_token_ids");
+  if (allowed.is_array() && allowed.empty())
+    throw Refusal(400, "allowed_token_ids is empty", "allowed_token_ids");
   return Json{{"max_tokens", std::min(left, asked)},
               {"min_tokens", count_field("min_tokens", 0)},
               {"stop", stop_strings()},
@@ -129,10 +142,24 @@ Json Exchange::params_of(int64_t prompt_tokens) const {
               {"logprobs", logprobs()},
               {"bias", bias},
               {"adapter", adapter == served_.adapters.end() ? 0 : adapter->second},
-              {"markers", converses() && served_.writes_channels && !grammar_}};
+              {"priority", priority},
+              {"cache_salt", salt.is_string() ? salt : Json("")},
+              {"bad_words", bad_words.is_array() ? bad_words : Json::array()},
+              {"allowed_tokens", allowed.is_array() ? allowed : Json::array()},
+              {"markers", (reads_marks() && served_.answers.has_markers) ||
+                              field(body_, "skip_special_tokens") == false}};
 }
 
-std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& prompt_tokens) {
+std::pair<int64_t, int64_t> Exchange::kept_tokens(int64_t count) const {
+  const Json& stated = field(body_, "truncate_prompt_tokens");
+  if (stated.is_null()) return {0, count};
+  const int64_t kept = std::min(count, stated == -1 ? served_.context - 1 : stated.get<int64_t>());
+  return field(body_, "truncation_side") == "right" ? std::pair{int64_t{0}, kept}
+                                                    : std::pair{count - kept, count};
+}
+
+std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& prompt_tokens,
+                                                    const std::vector<std::string>& texts) {
   prompt_tokens_ = prompt_tokens;
   std::vector<std::pair<size_t, Json>> rows;
   for (size_t prompt = 0; prompt < prompt_tokens.size(); ++prompt) {
@@ -142,8 +169,8 @@ std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& 
     for (int64_t i = 0; i < count_field("n", 1); ++i) {
       rows.emplace_back(prompt, params);
       rows.back().second["seed"] = params["seed"].get<uint64_t>() + static_cast<uint64_t>(i);
-      answers_.push_back({prompt, serving::ToolReader(tools_.forced(), tools_.open())});
-      if (params["markers"] == true) answers_.back().reader = serving::HarmonyReader();
+      answers_.push_back({prompt, reader_of(reads_marks() ? served_.answers : AnswerFormat(), tools_.forced(),
+                                            tools_.open(), texts.at(prompt))});
     }
   }
   if (grammar_ && !served_.structured)
@@ -157,16 +184,11 @@ std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& 
 std::string Exchange::take(size_t index, AnswerDelta delta) {
   Answer& answer = answers_.at(index);
   std::ranges::copy(delta.tokens, std::back_inserter(answer.tokens));
-  serving::AnswerParts parts =
-      std::visit([&](auto& reader) { return reader.add(delta.text); }, answer.reader);
-  if (const auto* channels = std::get_if<serving::HarmonyReader>(&answer.reader);
-      channels && channels->thinks())
-    answer.reasoning_tokens += std::ssize(delta.tokens);
+  serving::AnswerParts parts = answer.reader->add(delta.text);
+  if (answer.reader->thinks()) answer.reasoning_tokens += std::ssize(delta.tokens);
   if (delta.end) {
-    std::ranges::move(std::visit([](auto& reader) { return reader.rest(); }, answer.reader),
-                      std::back_inserter(parts));
-    const int64_t calls = std::visit([](auto& reader) { return reader.calls(); }, answer.reader);
-    answer.finish = calls > 0 && delta.finish == "stop" ? "tool_calls" : delta.finish;
+    std::ranges::move(answer.reader->rest(), std::back_inserter(parts));
+    answer.finish = answer.reader->calls() > 0 && delta.finish == "stop" ? "tool_calls" : delta.finish;
     answer.end = delta.end;
     answer.stop_reason = std::move(delta.stop_reason);
   }

@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "server/api/answer_format.h"
 #include "server/api/conversation.h"
 #include "server/api/json_text.h"
 #include "serving/answer_reader.h"
@@ -30,9 +30,11 @@ struct ServedModel {
   std::vector<int32_t> stop_tokens{};         // that end an answer and are not shown
   bool structured = true;                     // whether requests may have grammars
   int64_t max_logprobs = 20;
-  bool writes_channels = false;  // it answers in OpenAI's Harmony format
+  bool by_priority = false;  // the scheduler goes by requests' priorities
+  AnswerFormat answers{};
   TemplateFacts chat_template{};
-  std::string version{};  // of OpenTrn
+  Json template_variables = Json::object();  // of the chat template, where a request does not state them
+  std::string version{};                     // of OpenTrn
 };
 ServedModel served_model(const Json& facts);
 // Refused for another model than this one, and none of its adapters.
@@ -64,7 +66,7 @@ struct AnswerDelta {
 // One answer as far as it is given.
 struct Answer {
   size_t prompt = 0;
-  std::variant<serving::ToolReader, serving::HarmonyReader> reader;
+  std::unique_ptr<serving::AnswerReader> reader;
   std::string text{}, reasoning{};
   int64_t reasoning_tokens = 0;
   std::vector<Call> calls{};
@@ -98,9 +100,14 @@ class Exchange {
   bool streams() const { return field(body_, "stream") == true; }
   bool echoes() const { return field(body_, "echo") == true; }
 
+  // Of `count` tokens of a prompt those that are kept, as [first, last), by `truncate_prompt_tokens`.
+  std::pair<int64_t, int64_t> kept_tokens(int64_t count) const;
+
   // For each answer the place of its prompt and how its tokens are chosen (server::JobParams's names, and
-  // `stop`, `include_stop`, `markers`). Refused where a prompt has no place in the model.
-  std::vector<std::pair<size_t, Json>> plan(const std::vector<int64_t>& prompt_tokens);
+  // `stop`, `include_stop`, `markers`; bad words are texts). `texts`: of prompts that a template wrote, else
+  // "". Refused where a prompt has no place in the model.
+  std::vector<std::pair<size_t, Json>> plan(const std::vector<int64_t>& prompt_tokens,
+                                            const std::vector<std::string>& texts);
 
   // Of a stream: events as they go out. `echoed`: the prompts' texts, where echoes().
   virtual std::string begin(const std::vector<std::string>& echoed) = 0;
@@ -123,6 +130,8 @@ class Exchange {
   virtual int64_t logprobs() const { return -1; }
   virtual Json stop_strings() const;
   virtual bool converses() const { return true; }
+  // Whether reasoning and calls are looked for in answers. A grammar leaves no place for them.
+  bool reads_marks() const { return converses() && !grammar_; }
   // What goes out for a part of an answer, and for its end.
   virtual std::string told(size_t answer, const Part& part) = 0;
   virtual std::string told_end(size_t) { return ""; }

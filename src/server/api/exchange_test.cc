@@ -1,5 +1,6 @@
 #include "server/api/exchanges.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace opentrn::server::api {
@@ -18,6 +19,11 @@ ServedModel model_of(std::string chat_template) {
                        {"stop_tokens", Json::array({7})},
                        {"structured", true},
                        {"max_logprobs", 5},
+                       {"template_variables", {{"enable_thinking", true}, {"date", "today"}}},
+                       {"by_priority", false},
+                       {"reasoning_parser", "auto"},
+                       {"tool_call_parser", "auto"},
+                       {"special_tokens", Json::array()},
                        {"version", "0"},
                        {"template", std::move(chat_template)}});
 }
@@ -30,7 +36,7 @@ class Exchanges : public testing::Test {
   // The refusal of a request: its status, field and code.
   std::string refused(const char* kind, const char* body, int64_t prompt_tokens = 3) {
     try {
-      open(kind, body)->plan({prompt_tokens});
+      open(kind, body)->plan({prompt_tokens}, {""});
     } catch (const Refusal& refusal) {
       return std::to_string(refusal.status) + " " + refusal.param + " " + refusal.code;
     }
@@ -59,8 +65,10 @@ TEST_F(Exchanges, PlansSayHowTokensAreChosen) {
   const auto chat = open("chat", R"({"model": "other", "n": 2, "seed": -1, "top_k": -1, "stop": "x",
       "logit_bias": {"5": 2}, "messages": [{"role": "developer", "content": [{"type": "text", "text": "a"}]}]})");
   EXPECT_EQ(chat->inputs()[0],
-            Json::parse(R"({"messages": [{"role": "system", "content": "a"}], "tools": null})"));
-  const auto plan = chat->plan({10});
+            Json::parse(R"({"messages": [{"role": "system", "content": "a"}], "tools": null,
+                            "variables": {"enable_thinking": true, "date": "today"},
+                            "begins_answer": true, "continues_last": false})"));
+  const auto plan = chat->plan({10}, {""});
   ASSERT_EQ(plan.size(), 2U);
   const Json& params = plan[0].second;
   EXPECT_EQ(params["max_tokens"], 90);
@@ -72,6 +80,71 @@ TEST_F(Exchanges, PlansSayHowTokensAreChosen) {
   EXPECT_EQ(text_of(params["bias"]), "[[5,2.0]]");
   EXPECT_EQ(params["seed"], ~uint64_t{0});
   EXPECT_EQ(plan[1].second["seed"], 0);
+}
+
+TEST_F(Exchanges, TemplatesGetVariablesOfTheRequestBeforeThoseOfTheServer) {
+  const auto chat = open("chat", R"({"model": "tiny", "messages": [{"role": "assistant", "content": "a"}],
+      "reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": false},
+      "continue_final_message": true, "add_generation_prompt": false})");
+  const Json& input = chat->inputs()[0];
+  EXPECT_EQ(text_of(input["variables"]),
+            R"({"enable_thinking":false,"date":"today","reasoning_effort":"low"})");
+  EXPECT_EQ(input["begins_answer"], false);
+  EXPECT_EQ(input["continues_last"], true);
+  EXPECT_EQ(refused("chat", R"({"model": "tiny", "messages": [], "continue_final_message": true,
+      "add_generation_prompt": true})"),
+            "400 continue_final_message ");
+  const auto response =
+      open("responses", R"({"model": "tiny", "input": "a", "reasoning": {"effort": "high"}})");
+  EXPECT_EQ(response->inputs()[0]["variables"]["reasoning_effort"], "high");
+}
+
+TEST(Conversation, GoesOnBehindItsLastMessage) {
+  EXPECT_EQ(without_end("<u>x</u><a>one two </a>", "one two "), "<u>x</u><a>one two ");
+  EXPECT_EQ(without_end("<u>x</u><a>one two</a>", " one two \n"),
+            "<u>x</u><a>one two");  // a template that trims
+  EXPECT_EQ(without_end("<a>y</a><a>y</a>", "y"), "<a>y</a><a>y");
+  EXPECT_THROW(without_end("<a>y</a>", "z"), Refusal);
+  EXPECT_THROW(without_end("<a>y</a>", " \n"), Refusal);
+}
+
+TEST_F(Exchanges, PromptsAreCutFromTheSideThatIsAskedFor) {
+  using Kept = std::pair<int64_t, int64_t>;
+  const auto kept = [&](const char* more, int64_t count) {
+    const std::string body = fmt::format(R"({{"model": "tiny", "prompt": "a"{}}})", more);
+    return open("completions", body.c_str())->kept_tokens(count);
+  };
+  EXPECT_EQ(kept("", 7), Kept(0, 7));
+  EXPECT_EQ(kept(R"(, "truncate_prompt_tokens": 3)", 7), Kept(4, 7));
+  EXPECT_EQ(kept(R"(, "truncate_prompt_tokens": 3, "truncation_side": "right")", 7), Kept(0, 3));
+  EXPECT_EQ(kept(R"(, "truncate_prompt_tokens": 30)", 7), Kept(0, 7));
+  EXPECT_EQ(kept(R"(, "truncate_prompt_tokens": -1)", 150), Kept(51, 150));
+}
+
+TEST_F(Exchanges, FieldsOfVllmGoWithTheRequest) {
+  const auto plan = open("completions", R"({"model": "tiny", "prompt": "a", "cache_salt": "s",
+      "bad_words": ["x"], "allowed_token_ids": [4, 5], "skip_special_tokens": false})")
+                        ->plan({3}, {""});
+  const Json& params = plan[0].second;
+  EXPECT_EQ(params["cache_salt"], "s");
+  EXPECT_EQ(params["bad_words"], Json::array({"x"}));
+  EXPECT_EQ(params["allowed_tokens"], Json::array({4, 5}));
+  EXPECT_EQ(params["markers"], true);
+  EXPECT_EQ(params["priority"], 0);
+  const char* urgent = R"({"model": "tiny", "prompt": "a", "priority": -3})";
+  EXPECT_EQ(refused("completions", urgent), "400 priority ");
+  served.by_priority = true;
+  EXPECT_EQ(open("completions", urgent)->plan({3}, {""})[0].second["priority"], -3);
+  EXPECT_EQ(refused("completions", R"({"model": "tiny", "prompt": "a", "allowed_token_ids": []})"),
+            "400 allowed_token_ids ");
+  const auto named = open("completions", R"({"model": "tiny", "prompt": "a", "request_id": "mine",
+      "logprobs": 1, "return_tokens_as_token_ids": true})");
+  named->plan({3}, {""});
+  named->begin({});
+  named->take(0, last("b"));
+  const Json whole = named->whole();
+  EXPECT_EQ(whole["id"], "cmpl-mine");
+  EXPECT_EQ(whole["choices"][0]["logprobs"]["tokens"], Json::array({"token_id:98"}));
 }
 
 TEST_F(Exchanges, RefusalsNameTheField) {
@@ -99,7 +172,7 @@ TEST_F(Exchanges, AToolIsAGrammarAndItsCallIsWritten) {
       "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"})");
   ASSERT_TRUE(chat->grammar());
   EXPECT_EQ(chat->grammar()->second["properties"]["name"]["const"], "f");
-  chat->plan({4});
+  chat->plan({4}, {""});
   EXPECT_EQ(chat->take(0, last(R"({"name": "f", "arguments": {"x":1}})")), "");
   const Json whole = chat->whole();
   const Json& choice = whole["choices"][0];
@@ -116,7 +189,7 @@ TEST_F(Exchanges, AStreamHasTheTextOfTheWholeAnswer) {
         R"({"model": "tiny", "stream": true, "max_tokens": 9, "prompt": "a", "input": "a",
         "messages": [{"role": "user", "content": "a"}]})";
     const auto exchange = open(kind, body.c_str());
-    exchange->plan({4});
+    exchange->plan({4}, {""});
     std::string events = exchange->begin({});
     events += exchange->take(0, {"first ", {{'a', -1}}});
     events += exchange->take(0, last("second"));
@@ -131,7 +204,7 @@ TEST_F(Exchanges, ResponsesAreRemembered) {
   std::string first;
   for (int i = 0; i < 3; ++i) {
     const auto made = open("responses", R"({"model": "tiny", "input": "a"})");
-    made->plan({4});
+    made->plan({4}, {""});
     made->take(0, last("said"));
     const std::string id = made->whole()["id"];
     if (i == 0) first = id;

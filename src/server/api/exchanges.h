@@ -70,13 +70,18 @@ class OpenAi : public Exchange {
   std::string chunk(Json choice) const;
   std::string fingerprint() const { return "opentrn-" + served_.version; }
   void expect_stream() const;  // refused: options of a stream without one
-  // vLLM's structured_outputs.
-  std::optional<Grammar> structured_outputs() const;
+  // Of OpenAI's response_format, or else of vLLM's structured_outputs.
+  std::optional<Grammar> grammar_of_format() const;
+  // A token as log probabilities name it.
+  std::string shown_text(int32_t token) const;
   void add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const;
 
   const Form& form_;
-  const std::string id_;
+  const std::string id_;             // of the client's request_id, where it gives one
   std::vector<std::string> echoed_;  // texts of the prompts, where they are to be repeated
+
+ private:
+  std::optional<Grammar> structured_outputs() const;
 };
 
 }  // namespace opentrn::server::api

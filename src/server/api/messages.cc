@@ -68,7 +68,7 @@ class Messages : public Exchange {
     if (const Json& system = field(body_, "system"); !system.empty() && system != "")
       rows.push_back({"system", joined_text(system)});
     for (const Json& message : body_["messages"]) add_messages(message, rows);
-    inputs_ = {conversation(rows, tools_, served.chat_template)};
+    inputs_ = {conversation(rows, tools_, served.chat_template, {.variables = served.template_variables})};
   }
 
   std::string begin(const std::vector<std::string>&) override {

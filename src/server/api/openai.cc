@@ -7,7 +7,9 @@
 namespace opentrn::server::api {
 
 OpenAi::OpenAi(const ServedModel& served, Json body, Shown shown, const Form& form)
-    : Exchange(served, std::move(body), std::move(shown)), form_(form), id_(new_id(form.id)) {}
+    : Exchange(served, std::move(body), std::move(shown)),
+      form_(form),
+      id_(field(body_, "request_id").is_string() ? form.id + text_field("request_id") : new_id(form.id)) {}
 
 std::string OpenAi::begin(const std::vector<std::string>& echoed) {
   echoed_ = echoed;
@@ -96,6 +98,21 @@ std::optional<Grammar> OpenAi::structured_outputs() const {
     throw Refusal(400, fmt::format("structured_outputs.json is not JSON: {}", error.what()),
                   "structured_outputs");
   }
+}
+
+std::optional<Grammar> OpenAi::grammar_of_format() const {
+  const Json& format = field(body_, "response_format");
+  const Json object{{"type", "object"}};
+  if (field(format, "type") == "json_object") return Grammar("json", object);
+  if (field(format, "type") == "json_schema") {
+    const Json& schema = field(format["json_schema"], "schema");
+    return Grammar("json", schema.empty() ? object : schema);
+  }
+  return structured_outputs();
+}
+
+std::string OpenAi::shown_text(int32_t token) const {
+  return flag("return_tokens_as_token_ids") ? fmt::format("token_id:{}", token) : shown_(token).first;
 }
 
 void OpenAi::add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const {

@@ -96,7 +96,10 @@ class Response : public Exchange {
     std::vector<Message> messages = said_;
     if (const Json& system = field(body_, "instructions"); system.is_string() && system != "")
       messages.insert(messages.begin(), {"system", system.get<std::string>()});
-    inputs_ = {conversation(messages, tools_, served.chat_template)};
+    TemplateWish wish{.variables = served_.template_variables};
+    if (const Json& effort = field(field(body_, "reasoning"), "effort"); effort.is_string())
+      wish.variables["reasoning_effort"] = effort;
+    inputs_ = {conversation(messages, tools_, served.chat_template, wish)};
   }
 
   std::string begin(const std::vector<std::string>&) override {

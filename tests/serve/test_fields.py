@@ -1,0 +1,128 @@
+"""Fields of requests that vLLM has beyond OpenAI's: what each changes of an answer, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from running import KEY, Running, served
+
+from opentrn.errors import InputError
+from opentrn.serve import Settings, build
+from opentrn.serve.engine import Params
+
+ASK = [{"role": "user", "content": "the thin"}]
+
+
+def ask(running: Running, **body: Any) -> dict[str, Any]:
+    body = {"model": "tiny", "max_tokens": 8, "temperature": 0, "ignore_eos": True, "return_token_ids": True, **body}
+    route = "chat/completions" if "messages" in body else "completions"
+    headers = {"Authorization": f"Bearer {KEY}"}
+    return httpx.post(f"{running.url}/v1/{route}", json=body, headers=headers, timeout=60).json()
+
+
+def tokens(answer: dict[str, Any]) -> list[int]:
+    return answer["choices"][0]["token_ids"]
+
+
+def cached(answer: dict[str, Any]) -> int:
+    return (answer["usage"].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+
+
+def test_only_allowed_tokens_come_and_bad_words_do_not(model: Running):
+    free = tokens(ask(model, prompt=[5, 6, 7]))
+    allowed = sorted({*free[:2], 11, 12})
+    assert set(tokens(ask(model, prompt=[5, 6, 7], allowed_token_ids=allowed))) <= set(allowed)
+    error = ask(model, prompt=[5], allowed_token_ids=[10**6])["error"]
+    assert "token 1000000" in error["message"]
+    decode = model.built.service.text.tokenizer.decode
+    word = next(text for token in free if (text := decode([token]).strip()))
+    without = ask(model, prompt=[5, 6, 7], bad_words=[word])
+    assert word in decode(free) and word not in decode(tokens(without)).split()
+
+
+def test_a_salt_keeps_prefixes_apart(model: Running):
+    prompt = list(range(20, 90))
+    assert cached(ask(model, prompt=prompt, cache_salt="one")) == 0
+    assert cached(ask(model, prompt=prompt, cache_salt="one")) == 64
+    assert cached(ask(model, prompt=prompt, cache_salt="two")) == 0
+    assert cached(ask(model, prompt=prompt)) == 0
+
+
+def test_prompts_are_cut_and_conversations_go_on(model: Running):
+    long = list(range(20, 90))
+    cut = ask(model, prompt=long, truncate_prompt_tokens=9)
+    assert cut["usage"]["prompt_tokens"] == 9 and tokens(cut) == tokens(ask(model, prompt=long[-9:]))
+    right = ask(model, prompt=long, truncate_prompt_tokens=9, truncation_side="right")
+    assert tokens(right) == tokens(ask(model, prompt=long[:9]))
+
+    said = [*ASK, {"role": "assistant", "content": "thick and"}]
+    more = ask(model, messages=said, continue_final_message=True, add_generation_prompt=False)
+    text = model.built.service.prompts._template.prompt(said, begins_answer=False)
+    assert text.endswith("thick and\n")
+    assert tokens(more) == tokens(ask(model, prompt=text.removesuffix("\n")))
+    error = ask(model, messages=said, continue_final_message=True, add_generation_prompt=True)["error"]
+    assert error["param"] == "continue_final_message"
+
+
+def test_ids_and_tokens_are_the_clients(model: Running):
+    answer = ask(model, messages=ASK, request_id="mine", logprobs=True, return_tokens_as_token_ids=True, max_tokens=2)
+    assert answer["id"] == "chatcmpl-mine"
+    shown = [row["token"] for row in answer["choices"][0]["logprobs"]["content"]]
+    assert shown == [f"token_id:{token}" for token in tokens(answer)]
+    assert ask(model, prompt="the", priority=3)["error"]["param"] == "priority"
+
+
+def settings_of(**more: Any) -> Settings:
+    return Settings(
+        served_name="tiny", max_model_len=256, max_num_seqs=1, values=False, linear="step=2000", clock="virtual",
+        audit=True, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def templated(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A template that begins a thought unless it is asked not to."""
+    template = tmp_path_factory.mktemp("templates") / "thinks.jinja"
+    template.write_text(
+        "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
+        "{% if enable_thinking is not false %}<think>{% endif %}{{ reasoning_effort }}"
+    )
+    with served(tiny_file, settings_of(chat_template=str(template), api_keys=(KEY,))) as running:
+        yield running
+
+
+def test_templates_take_variables_and_begin_thoughts(templated: Running):
+    thinks = ask(templated, messages=ASK, seed=1)
+    message = thinks["choices"][0]["message"]
+    assert message["content"] == "" and message["reasoning"]
+    assert thinks["usage"]["completion_tokens_details"]["reasoning_tokens"] == 8
+    quick = ask(templated, messages=ASK, seed=1, chat_template_kwargs={"enable_thinking": False})
+    assert quick["choices"][0]["message"]["content"] == message["reasoning"]
+    effort = ask(templated, messages=ASK, reasoning_effort="the thin the thin")
+    assert effort["usage"]["prompt_tokens"] > thinks["usage"]["prompt_tokens"] > quick["usage"]["prompt_tokens"]
+    # Names of the template's own words stay what they are, and nothing but a template's error comes of others.
+    odd = {"messages": 1, "tools": 2, "add_generation_prompt": 3, "begins_answer": 4, "self": 5, "enable_thinking": []}
+    assert ask(templated, messages=ASK, chat_template_kwargs=odd)["choices"]
+
+
+def test_the_lowest_priority_number_is_answered_first(tiny_file: Path):
+    core = build(tiny_file, settings_of(policy="vllm", scheduling_policy="priority")).service.engine.core
+    asked = {priority: Params(max_tokens=2, priority=priority).core() for priority in (5, -1, 3)}
+    numbers = {core.add([5, 6], params, None): priority for priority, params in asked.items()}
+    given = []
+    while (step := core.step(0.0, False)) is not None:
+        given += [numbers[event[0]] for event in step["events"]]
+    assert given == [-1, -1, 3, 3, 5, 5]
+
+
+def test_settings_of_orders_that_no_policy_knows_are_refused(tiny_file: Path):
+    with pytest.raises(InputError, match="policy neuron takes requests as they come"):
+        build(tiny_file, settings_of(scheduling_policy="priority"))
+    with pytest.raises(InputError, match="tool_call_parser is 'xml'"):
+        build(tiny_file, settings_of(tool_call_parser="xml"))
+    with pytest.raises(InputError, match="the chat template .*absent"):
+        build(tiny_file, settings_of(chat_template="absent.jinja"))
