@@ -108,13 +108,18 @@ double log_sum(std::span<const float> logits) {
   return most + std::log(sum);
 }
 
-void report(const SamplingParams& params, std::span<const float> logits, SampledToken& out) {
+}  // namespace
+
+SampledToken scored(std::span<const float> logits, int32_t token, int32_t top) {
+  expect_finite(logits);
+  SampledToken out;
+  out.token = token;
   const double whole = log_sum(logits);
-  const float own = logits[static_cast<size_t>(out.token)];
+  const float own = logits[index(token, logits.size())];
   out.logprob = own - whole;
   out.rank =
       static_cast<int32_t>(std::count_if(logits.begin(), logits.end(), [&](float l) { return l >= own; }));
-  const auto count = std::min(static_cast<size_t>(params.logprobs), logits.size());
+  const auto count = std::min(static_cast<size_t>(top), logits.size());
   std::vector<int32_t> order(logits.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   const auto likelier = [&](int32_t a, int32_t b) {
@@ -124,9 +129,8 @@ void report(const SamplingParams& params, std::span<const float> logits, Sampled
   std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(count), order.end(), likelier);
   for (size_t i = 0; i < count; ++i)
     out.top.emplace_back(order[i], logits[static_cast<size_t>(order[i])] - whole);
+  return out;
 }
-
-}  // namespace
 
 void check(const SamplingParams& p) {
   expect(p.temperature >= 0 && p.temperature <= 1e6, "temperature", p.temperature, "0, greedy, or more");
@@ -182,8 +186,7 @@ SampledToken sample(const SamplingParams& params, std::span<const float> logits,
     if (probability > 0) out.token = token;
     if (place < 0) break;
   }
-  if (params.logprobs >= 0) report(params, logits, out);
-  return out;
+  return params.logprobs < 0 ? out : scored(logits, out.token, params.logprobs);
 }
 
 }  // namespace opentrn::decoder

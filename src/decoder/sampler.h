@@ -44,6 +44,9 @@ std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
                                                    std::span<const int32_t> output,
                                                    std::span<const uint32_t> mask = {});
 
+// What the model says of a token: its log probability and its rank, and of the `top` likeliest ones theirs.
+SampledToken scored(std::span<const float> logits, int32_t token, int32_t top);
+
 // A number of [0, 1) is drawn, whatever the parameters; the token is the first whose probability, with those
 // of the tokens in front of it, passes it. Programs that draw on the device do the same (drawn.h).
 SampledToken sample(const SamplingParams& params, std::span<const float> logits,

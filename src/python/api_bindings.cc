@@ -41,10 +41,17 @@ std::optional<AnswerEnd> end_of(const nb::handle& row) {
                    nb::cast<double>(row["predicted_end_s"]), nb::cast<double>(row["predicted_own_s"])};
 }
 
+std::vector<ScoredToken> tokens_of(const std::vector<TokenTuple>& rows) {
+  std::vector<ScoredToken> tokens;
+  for (const auto& [number, logprob, rank, top] : rows) tokens.push_back({number, logprob, top, rank});
+  return tokens;
+}
+
 nb::bytes take(Exchange& self, size_t answer, std::string text, const std::vector<TokenTuple>& tokens,
-               std::string finish, const nb::object& stop_reason, const nb::object& end) {
-  AnswerDelta delta{std::move(text), {}, std::move(finish), {}, end_of(end)};
-  for (const auto& [number, logprob, rank, top] : tokens) delta.tokens.push_back({number, logprob, top});
+               std::string finish, const nb::object& stop_reason, const nb::object& end,
+               const std::vector<TokenTuple>& prompt) {
+  AnswerDelta delta{std::move(text), tokens_of(tokens), std::move(finish), {},
+                    end_of(end),     tokens_of(prompt)};
   if (nb::isinstance<nb::str>(stop_reason))
     delta.stop_reason = nb::cast<std::string>(stop_reason);
   else if (!stop_reason.is_none())
@@ -96,7 +103,7 @@ void bind_exchange(nb::module_& module) {
           [](Exchange& self, const std::vector<std::string>& echoed) { return bytes_of(self.begin(echoed)); },
           "echoed"_a)
       .def("take", &take, "answer"_a, "text"_a, "tokens"_a, "finish"_a, "stop_reason"_a.none(),
-           "end"_a.none(), "What a step gave to an answer; events of the stream.")
+           "end"_a.none(), "prompt"_a = nb::list(), "What a step gave to an answer; events of the stream.")
       .def("close", [](Exchange& self) { return bytes_of(self.close()); })
       .def(
           "failed",

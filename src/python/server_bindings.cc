@@ -184,6 +184,7 @@ int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
   params.cache_salt = taken<std::string>(from, "cache_salt");
   params.allowed =
       server::mask_of(taken<std::vector<int32_t>>(from, "allowed_tokens"), self.worker().vocabulary());
+  params.prompt_logprobs = taken<int32_t>(from, "prompt_logprobs");
   params.bad_words = taken<std::vector<std::vector<int32_t>>>(from, "bad_words");
   params.sampling = sampling_of(from);
   params.mask = words(mask);
@@ -207,12 +208,18 @@ nb::dict to_python(const server::Ended& end) {
   return row;
 }
 
-// (request, token, log probability, rank, [(token, log probability)], what became of it or None)
+// (token, log probability, rank, [(token, log probability)])
+nb::tuple to_python(const decoder::SampledToken& token) {
+  return nb::make_tuple(token.token, token.logprob, token.rank, token.top);
+}
+
+// (request, token as above, those of the prompt, what became of it or None)
 nb::tuple to_python(const server::TokenEvent& event) {
   nb::object end = nb::none();
   if (event.ended) end = to_python(event.end);
-  return nb::make_tuple(event.id, event.token.token, event.token.logprob, event.token.rank, event.token.top,
-                        end);
+  nb::list prompt;
+  for (const decoder::SampledToken& token : event.prompt) prompt.append(to_python(token));
+  return nb::make_tuple(event.id, to_python(event.token), prompt, end);
 }
 
 // A step, or None where none could be taken.

@@ -30,6 +30,7 @@ struct JobParams {
   std::vector<uint32_t> mask;     // of the first token by a grammar; empty: no grammar
   bool has_grammar = false;       // which says what may follow when it is asked
   std::vector<std::vector<int32_t>> bad_words;  // tokens that must not follow each other
+  int32_t prompt_logprobs = -1;  // of each token of the prompt, and so many of the likeliest; -1: none
 };
 
 // What the names of a request's blocks begin with.
@@ -50,12 +51,14 @@ struct Job final : serving::Request {
         allowed(std::move(params.allowed)),
         mask(std::move(params.mask)),
         has_grammar(params.has_grammar),
-        bad_words(std::move(params.bad_words)) {
+        bad_words(std::move(params.bad_words)),
+        prompt_logprobs(params.prompt_logprobs) {
     prompt_tokens = static_cast<int32_t>(params.prompt.size());
     max_tokens = params.max_tokens;
     content.tokens = std::move(params.prompt);
     adapter = params.adapter;
     priority = params.priority;
+    skips_prefix_cache = params.prompt_logprobs >= 0;
     variant = variant_of(params.adapter, params.cache_salt);
   }
 
@@ -67,6 +70,9 @@ struct Job final : serving::Request {
   std::vector<uint32_t> mask;     // of the next token, by its grammar
   bool has_grammar = false;       // whose mask comes when a token is chosen
   std::vector<std::vector<int32_t>> bad_words;
+  int32_t prompt_logprobs;
+  // What the model says of the prompt's tokens, as far as they are computed; of the first one nothing.
+  std::vector<decoder::SampledToken> prompt_scores;
   std::string failure;  // why no token could be given; the request ends with it
 
   // Of a server with a draft model: what it guesses to follow the newest token, and what it has read.

@@ -47,7 +47,7 @@ void check(const JobParams& params, const ServerOptions& options, const Worker& 
   decoder::check(params.sampling);
   if (params.adapter < 0 || params.adapter >= worker.adapters())
     refuse(fmt::format("adapter {}; there are {}", params.adapter, worker.adapters() - 1), "0 for none");
-  if (!worker.has_logits() && params.sampling.logprobs >= 0)
+  if (!worker.has_logits() && (params.sampling.logprobs >= 0 || params.prompt_logprobs >= 0))
     refuse("log probabilities of tokens that are drawn without a model", "a server with values");
   if (!params.mask.empty() && params.mask.size() * 32 < static_cast<size_t>(vocabulary))
     refuse(fmt::format("a mask of {} words", params.mask.size()), "a bit for each token of the vocabulary");
@@ -158,6 +158,8 @@ void Server::describe(const serving::Step& step, const serving::StepRecord& reco
       TokenEvent event;
       event.id = job.id;
       event.token = worker_->samples()[next];
+      event.prompt = std::exchange(job.prompt_scores, {});
+      if (!event.prompt.empty()) job.prompt_logprobs = -1;  // they are told once
       report_->events.push_back(std::move(event));
     } while (outcome.sampled[next++].more);
     if (entry.drafts == 0) continue;

@@ -57,6 +57,7 @@ struct Ended {
 struct TokenEvent {
   int64_t id = 0;
   decoder::SampledToken token;
+  std::vector<decoder::SampledToken> prompt;  // with the first token, where they are asked for
   bool ended = false;
   Ended end;  // where it ended
 };

@@ -27,6 +27,14 @@ bool contains(const std::vector<int32_t>& tokens, int32_t token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
+// Whether the entry computes logits that say something of the prompt's tokens, which are asked for.
+bool scores_prompt(const StepEntry& entry) {
+  const Job& job = job_of(entry);
+  const int32_t known = static_cast<int32_t>(job.prompt_scores.size());
+  return job.prompt_logprobs >= 0 && known < job.prompt_tokens &&
+         entry.computed_before + entry.tokens >= known;
+}
+
 // A token by the request's rules. A request whose grammar and bias leave none, or whose logits are no
 // numbers, ends; its neighbours go on.
 SampledToken choose(Job& job, std::span<const float> logits) {
@@ -137,15 +145,17 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
   std::vector<std::vector<int32_t>> tokens;
   std::vector<decoder::SequenceStep> rows;
   int64_t longest = 1, context = 1;
-  bool guesses = false;
+  bool guesses = false, scores = false;
   for (const auto& [entry, made] : entries) {
     guesses = guesses || entry->drafts > 0;
+    scores = scores || scores_prompt(*entry);
     tokens.push_back(tokens_of(*entry));
     rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks, {}, {}});
     longest = std::max<int64_t>(longest, entry->tokens);
     context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
   }
-  const Choice choice = choice_of(entries);
+  const bool every_token = guesses || scores;
+  const Choice choice = scores ? Choice::kHost : choice_of(entries);
   const int32_t words = vocabulary();
   std::vector<std::vector<decoder::SamplingRow>> sampling;
   if (choice >= Choice::kDrawn)
@@ -153,15 +163,19 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
       rows[i].sampling = sampling.emplace_back(
           sampling_rows(*entries[i].entry, guesses ? entries[i].entry->tokens : 1, words));
   const Ps time = program_times_.of(
-      engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, guesses, choice));
+      engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context, every_token, choice));
   const decoder::StepResult result =
-      engine_.step(rows, {guesses, job_of(*entries.front().entry).adapter, choice});
+      engine_.step(rows, {every_token, job_of(*entries.front().entry).adapter, choice});
   for (size_t i = 0; i < entries.size(); ++i) {
     keep_features(*entries[i].entry, result, i * static_cast<size_t>(result.bucket.tokens));
-    if (!entries[i].entry->samples) continue;
-    Job& job = job_of(*entries[i].entry);
+    const StepEntry& entry = *entries[i].entry;
+    const size_t first = i * static_cast<size_t>(result.rows_per_sequence);
+    if (scores_prompt(entry)) score_prompt(entry, result, first);
+    if (!entry.samples) continue;
+    Job& job = job_of(entry);
+    const size_t newest = every_token ? static_cast<size_t>(entry.tokens - entry.drafts - 1) : 0;
     const auto token_behind = [&](size_t guess) {
-      const size_t row = i * static_cast<size_t>(result.rows_per_sequence) + guess;
+      const size_t row = first + newest + guess;
       if (choice == Choice::kHost)
         return choose(job,
                       result.logits.subspan(row * static_cast<size_t>(words), static_cast<size_t>(words)));
@@ -171,6 +185,26 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
   }
   return time;
+}
+
+void ModelWorker::score_prompt(const StepEntry& entry, const decoder::StepResult& result,
+                               size_t first) const {
+  Job& job = job_of(entry);
+  const std::vector<int32_t>& prompt = job.content.tokens;
+  const auto words = static_cast<size_t>(vocabulary());
+  const auto before = static_cast<size_t>(entry.computed_before);
+  if (job.prompt_scores.empty()) job.prompt_scores.push_back({prompt.front(), 0, 0, {}});
+  try {
+    for (int32_t i = 0; i < entry.tokens; ++i) {
+      const size_t next = before + static_cast<size_t>(i) + 1;
+      if (next != job.prompt_scores.size() || next >= prompt.size()) continue;
+      const auto logits = result.logits.subspan((first + static_cast<size_t>(i)) * words, words);
+      job.prompt_scores.push_back(decoder::scored(logits, prompt[next], job.prompt_logprobs));
+    }
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kInput) throw;
+    job.failure = fault.message();
+  }
 }
 
 // Of the tokens that the entry computes, whose rows of the step begin at `first`. Those of wrong guesses are
@@ -256,7 +290,7 @@ Outcome ModelWorker::run(const Step& step) {
   for (size_t i = 0; i < step.entries.size(); ++i) {
     const StepEntry& entry = step.entries[i];
     const Row row{&entry, &made[i]};
-    if (entry.tokens - entry.drafts == 1) {
+    if (entry.tokens - entry.drafts == 1 && !scores_prompt(entry)) {
       const auto [found, fresh] = of_decode.try_emplace(job_of(entry).adapter, groups.size());
       if (!fresh) {
         groups[found->second].push_back(row);

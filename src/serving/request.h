@@ -36,6 +36,7 @@ struct Request {
   // Of the names of its blocks: requests that differ in it, as by adapters or salts, have no prefix in
   // common.
   BlockHash variant;
+  bool skips_prefix_cache = false;  // all of its prompt is computed, whatever is cached
   // Tokens from the start whose keys and values come with the request, from the engine that prefilled it.
   int32_t remote_tokens = 0;
 

@@ -208,7 +208,7 @@ const BlockHash& Scheduler::hash(Request& request, int32_t block) const {
 // The longest run of blocks in the cache from the start of the request. One token is always computed, for its
 // logits.
 void Scheduler::find_prefix(Request& request, std::vector<BlockId>& blocks) const {
-  if (!config_.prefix_caching) return;
+  if (!config_.prefix_caching || request.skips_prefix_cache) return;
   const int32_t most = (request.tokens() - 1) / config_.block_size;
   for (int32_t i = 0; i < most; ++i) {
     const BlockId block = pool_.cached(hash(request, i));

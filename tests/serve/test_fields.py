@@ -126,3 +126,40 @@ def test_settings_of_orders_that_no_policy_knows_are_refused(tiny_file: Path):
         build(tiny_file, settings_of(tool_call_parser="xml"))
     with pytest.raises(InputError, match="the chat template .*absent"):
         build(tiny_file, settings_of(chat_template="absent.jinja"))
+
+
+def test_what_the_model_says_of_a_prompt(model: Running):
+    """Each token's log probability is that of a request whose prompt ends before it, whatever is cached or in parts."""
+    prompt = [int(t) for t in range(3, 63)]
+    ask(model, prompt=prompt)  # cached now, and computed nevertheless
+    scored = ask(model, prompt=prompt, prompt_logprobs=2, max_tokens=1)
+    rows = scored["choices"][0]["prompt_logprobs"]
+    assert cached(scored) == 0 and len(rows) == 60 and rows[0] is None
+    for at in (1, 7, 59):
+        alone = ask(model, prompt=prompt[:at], max_tokens=1, logprobs=2, allowed_token_ids=[prompt[at]])
+        expected = alone["choices"][0]["logprobs"]
+        row = rows[at][str(prompt[at])]
+        assert row["logprob"] == pytest.approx(expected["token_logprobs"][0], abs=1e-5)
+        likeliest = sorted((each["logprob"] for each in rows[at].values() if each["rank"] <= 2), reverse=True)
+        tops = sorted(expected["top_logprobs"][0].values(), reverse=True)[:2]
+        assert likeliest == pytest.approx(tops, abs=1e-5)
+    assert ask(model, messages=ASK, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][0] is None
+    assert ask(model, prompt=prompt, prompt_logprobs=1, stream=True)["error"]["param"] == "prompt_logprobs"
+
+
+def test_a_repeated_prompt_has_its_log_probabilities(model: Running):
+    """As lm-evaluation-harness asks."""
+    prompt = [int(t) for t in range(3, 23)]
+    rows = ask(model, prompt=prompt, prompt_logprobs=0, max_tokens=1)["choices"][0]["prompt_logprobs"]
+    own = [None, *(row[str(token)]["logprob"] for row, token in zip(rows[1:], prompt[1:]))]
+    one, none = (ask(model, prompt=prompt, echo=True, logprobs=1, max_tokens=count)["choices"][0] for count in (1, 0))
+    text = model.built.service.text.tokenizer.decode(prompt)
+    assert one["logprobs"]["token_logprobs"][:20] == own == none["logprobs"]["token_logprobs"]
+    assert len(one["logprobs"]["tokens"]) == 21 and one["logprobs"]["top_logprobs"][0] is None
+    assert one["text"].startswith(text) and none["text"] == text and none["logprobs"]["text_offset"][0] == 0
+    assert "".join(none["logprobs"]["tokens"]) == text
+    assert ask(model, prompt=prompt, max_tokens=0)["error"]["param"] == "max_tokens"
+    # A step of two prompts, and of others' answers: each has its own.
+    both = ask(model, prompt=[prompt, prompt[::-1]], echo=True, logprobs=0, max_tokens=3, n=2)["choices"]
+    assert [len(each["logprobs"]["tokens"]) for each in both] == [23] * 4
+    assert both[0]["logprobs"]["token_logprobs"][:20] == pytest.approx(own, abs=1e-5)

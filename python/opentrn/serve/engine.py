@@ -48,6 +48,7 @@ class Params:
     priority: int = 0
     cache_salt: str = ""
     bad_words: list[list[int]] = field(default_factory=list)
+    prompt_logprobs: int = -1  # -1: none
     allowed_tokens: list[int] = field(default_factory=list)  # none: all
     markers: bool = False  # whether the text has special tokens in it
 
@@ -55,7 +56,8 @@ class Params:
         """As the C++ core takes it."""
         names = ("max_tokens", "min_tokens", "stop_tokens", "seed", "temperature", "top_k", "top_p", "min_p",
                  "repetition_penalty", "frequency_penalty", "presence_penalty", "logprobs", "bias",
-                 "adapter", "priority", "cache_salt", "bad_words", "allowed_tokens")  # fmt: skip
+                 "adapter", "priority", "cache_salt", "bad_words", "prompt_logprobs",
+                 "allowed_tokens")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 
@@ -73,6 +75,7 @@ class Delta:
     stop_reason: str | int | None = None  # the string or token that ended it, where it was not the model's own
     end: dict[str, Any] | None = None
     failure: str = ""
+    prompt: list[Scored] = field(default_factory=list)  # with the first token, where they are asked for
 
 
 class Running:
@@ -196,14 +199,15 @@ class Engine:
         # With speculation a step may give several tokens of a request: those behind a stop string are dropped.
         ends = {number: (at, end) for at, (number, *_, end) in enumerate(report["events"])}
         for at, event in enumerate(report["events"]):
-            number, *scored, end = event
+            number, scored, prompt, end = event
             with self._lock:
                 running = self._running.get(number)
             if running is None:
                 continue
             given.append(event)
             last, end_of_all = ends[number]
-            delta = self._delta(running, tuple(scored), end, end_of_all)
+            delta = self._delta(running, scored, end, end_of_all)
+            delta.prompt = prompt
             if delta.end is not None:
                 delta.end["output_tokens"] -= last - at
                 with self._lock:

@@ -99,7 +99,8 @@ class Exchange:
                 if running.ended:
                     open_answers.discard(running)
                 yield self._core.take(
-                    self._running[running], delta.text, delta.tokens, delta.finish, delta.stop_reason, delta.end
+                    self._running[running], delta.text, delta.tokens, delta.finish, delta.stop_reason, delta.end,
+                    delta.prompt,
                 )
         finally:
             self._abort()

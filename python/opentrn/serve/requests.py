@@ -159,6 +159,7 @@ class Common(Struct, kw_only=True, forbid_unknown_fields=True):
     include_stop_str_in_output: bool | None = None
     structured_outputs: StructuredOutputs | None = None
     response_format: TextFormat | ObjectFormat | SchemaFormat | None = None
+    prompt_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
     request_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
@@ -197,6 +198,7 @@ class ChatRequest(Common, kw_only=True, forbid_unknown_fields=True):
 
 class CompletionRequest(Common, kw_only=True, forbid_unknown_fields=True):
     prompt: _Text | list[Any]
+    max_tokens: Annotated[int, Meta(ge=0, le=2 ** 31 - 1)] | None = None
     echo: bool | None = None
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     suffix: str | None = None

@@ -159,6 +159,7 @@ class Chat : public OpenAi {
              {"finish_reason", answer.finish}};
     if (!answer.stop_reason.is_null()) row["stop_reason"] = answer.stop_reason;
     add_token_ids(row, answer.tokens);
+    add_prompt_logprobs(row, answer);
     return row;
   }
 };

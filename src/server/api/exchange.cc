@@ -140,6 +140,7 @@ Json Exchange::params_of(int64_t prompt_tokens) const {
               {"frequency_penalty", penalty("frequency_penalty")},
               {"presence_penalty", penalty("presence_penalty")},
               {"logprobs", logprobs()},
+              {"prompt_logprobs", prompt_logprobs()},
               {"bias", bias},
               {"adapter", adapter == served_.adapters.end() ? 0 : adapter->second},
               {"priority", priority},
@@ -175,15 +176,15 @@ std::vector<std::pair<size_t, Json>> Exchange::plan(const std::vector<int64_t>& 
   }
   if (grammar_ && !served_.structured)
     throw Refusal(400, "this server takes no structured output (enable_structured_outputs is false)");
-  if (logprobs() > served_.max_logprobs)
-    throw Refusal(400, fmt::format("{} logprobs; {} are the most", logprobs(), served_.max_logprobs),
-                  "logprobs");
+  if (const int64_t most = std::max(logprobs(), prompt_logprobs()); most > served_.max_logprobs)
+    throw Refusal(400, fmt::format("{} logprobs; {} are the most", most, served_.max_logprobs), "logprobs");
   return rows;
 }
 
 std::string Exchange::take(size_t index, AnswerDelta delta) {
   Answer& answer = answers_.at(index);
   std::ranges::copy(delta.tokens, std::back_inserter(answer.tokens));
+  if (!delta.prompt.empty()) answer.prompt_scores = std::move(delta.prompt);
   serving::AnswerParts parts = answer.reader->add(delta.text);
   if (answer.reader->thinks()) answer.reasoning_tokens += std::ssize(delta.tokens);
   if (delta.end) {

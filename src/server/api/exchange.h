@@ -45,6 +45,7 @@ struct ScoredToken {
   int32_t number = 0;
   double logprob = 0;
   std::vector<std::pair<int32_t, double>> top{};
+  int32_t rank = 0;  // 1: the likeliest; 0: nothing is known of it
 };
 // The text of a token, and its bytes.
 using Shown = std::function<std::pair<std::string, std::string>(int32_t)>;
@@ -61,6 +62,7 @@ struct AnswerDelta {
   std::string finish{};  // "stop", "length"
   Json stop_reason{};    // the string or token that ended it, where it was not the model's own
   std::optional<AnswerEnd> end{};
+  std::vector<ScoredToken> prompt{};  // with the first token, where they are asked for
 };
 
 // One answer as far as it is given.
@@ -70,6 +72,7 @@ struct Answer {
   std::string text{}, reasoning{};
   int64_t reasoning_tokens = 0;
   std::vector<Call> calls{};
+  std::vector<ScoredToken> prompt_scores{};
   std::vector<ScoredToken> tokens{};   // the one that ended it included
   std::vector<ScoredToken> waiting{};  // those behind the last part
   std::string finish{};
@@ -128,6 +131,7 @@ class Exchange {
   // How many tokens an answer to a prompt may have as the body says, if it does.
   virtual std::optional<int64_t> most_tokens(int64_t prompt_tokens) const = 0;
   virtual int64_t logprobs() const { return -1; }
+  virtual int64_t prompt_logprobs() const { return -1; }
   virtual Json stop_strings() const;
   virtual bool converses() const { return true; }
   // Whether reasoning and calls are looked for in answers. A grammar leaves no place for them.

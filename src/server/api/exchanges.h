@@ -60,6 +60,7 @@ class OpenAi : public Exchange {
   static constexpr double kLeastLogprob = -9999;  // JSON has no infinity
 
   std::optional<int64_t> most_tokens(int64_t prompt_tokens) const override;
+  int64_t prompt_logprobs() const override { return count_field("prompt_logprobs", -1); }
   Json usage() const;
   bool tells_usage() const { return field(field(body_, "stream_options"), "include_usage") == true; }
   bool tells_usage_always() const {
@@ -74,6 +75,8 @@ class OpenAi : public Exchange {
   std::optional<Grammar> grammar_of_format() const;
   // A token as log probabilities name it.
   std::string shown_text(int32_t token) const;
+  // vLLM's prompt_logprobs, where they are asked for.
+  void add_prompt_logprobs(Json& choice, const Answer& answer) const;
   void add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const;
 
   const Form& form_;

@@ -74,6 +74,8 @@ std::string OpenAi::close() {
 }
 
 void OpenAi::expect_stream() const {
+  if (streams() && prompt_logprobs() >= 0)
+    throw Refusal(400, "log probabilities of the prompt are not streamed", "prompt_logprobs");
   if (!field(body_, "stream_options").is_null() && !streams())
     throw Refusal(400, "stream_options needs stream", "stream_options");
 }
@@ -113,6 +115,24 @@ std::optional<Grammar> OpenAi::grammar_of_format() const {
 
 std::string OpenAi::shown_text(int32_t token) const {
   return flag("return_tokens_as_token_ids") ? fmt::format("token_id:{}", token) : shown_(token).first;
+}
+
+void OpenAi::add_prompt_logprobs(Json& choice, const Answer& answer) const {
+  if (field(body_, "prompt_logprobs").is_null()) return;
+  Json rows = Json::array();
+  for (const ScoredToken& token : answer.prompt_scores) {
+    Json row;  // null for the first token
+    const auto add = [&](int32_t number, double logprob, int64_t rank) {
+      row[std::to_string(number)] = {{"logprob", std::max(logprob, kLeastLogprob)},
+                                     {"rank", rank},
+                                     {"decoded_token", shown_(number).first}};
+    };
+    if (token.rank > 0) add(token.number, token.logprob, token.rank);
+    for (size_t i = 0; i < token.top.size(); ++i)
+      add(token.top[i].first, token.top[i].second, static_cast<int64_t>(i) + 1);
+    rows.push_back(std::move(row));
+  }
+  choice["prompt_logprobs"] = std::move(rows);
 }
 
 void OpenAi::add_token_ids(Json& choice, const std::vector<ScoredToken>& tokens) const {
