@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import httpx2 as httpx
+import openai
 import pytest
 from running import KEY, Running, served
 
@@ -107,6 +109,27 @@ def test_templates_take_variables_and_begin_thoughts(templated: Running):
     # Names of the template's own words stay what they are, and nothing but a template's error comes of others.
     odd = {"messages": 1, "tools": 2, "add_generation_prompt": 3, "begins_answer": 4, "self": 5, "enable_thinking": []}
     assert ask(templated, messages=ASK, chat_template_kwargs=odd)["choices"]
+
+
+def test_official_clients_read_reasoning(templated: Running):
+    """Whole and in streams; all of the answer is a thought here, and nothing of it with thinking disabled."""
+    client = openai.OpenAI(base_url=f"{templated.url}/v1", api_key=KEY, max_retries=0, timeout=60)
+    whole = client.responses.create(model="tiny", input="the thin", max_output_tokens=6, store=False)
+    assert [item.type for item in whole.output] == ["reasoning"] and whole.output[0].content[0].text
+    events = list(client.responses.create(model="tiny", input="the thin", max_output_tokens=6, stream=True))
+    told = "".join(event.delta for event in events if event.type == "response.reasoning_text.delta")
+    assert told == events[-1].response.output[0].content[0].text
+
+    claude = anthropic.Anthropic(base_url=templated.url, api_key=KEY, max_retries=0, timeout=60)
+    asked = {"model": "tiny", "max_tokens": 6, "messages": ASK}
+    with claude.messages.stream(**asked, thinking={"type": "enabled", "budget_tokens": 1024}) as stream:
+        told = "".join(event.thinking for event in stream if event.type == "thinking")
+        message = stream.get_final_message()
+    assert [block.type for block in message.content] == ["thinking"] and message.content[0].thinking == told != ""
+    plain = claude.messages.create(**asked, thinking={"type": "disabled"})
+    assert [block.type for block in plain.content] == ["text"]
+    back = [*ASK, {"role": "assistant", "content": message.content}, *ASK]
+    assert claude.messages.create(**{**asked, "messages": back}).content
 
 
 def test_the_lowest_priority_number_is_answered_first(tiny_file: Path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -56,12 +56,19 @@ class Choice(Struct):
     disable_parallel_tool_use: bool | None = None
 
 
+class ThinkingConfig(Struct):
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: Annotated[int, Meta(ge=0, le=2 ** 31 - 1)] | None = None  # without effect
+    display: str | None = None  # without effect: all of it is shown
+
+
 class CountRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     model: str
     messages: Annotated[list[User | Assistant], Meta(min_length=1)]
     system: _Text | list[TextBlock] | None = None
     tools: list[Tool] | None = None
     tool_choice: Choice | None = None
+    thinking: ThinkingConfig | None = None
 
 
 class MessagesRequest(CountRequest, kw_only=True, forbid_unknown_fields=True):

@@ -200,6 +200,44 @@ TEST_F(Exchanges, AStreamHasTheTextOfTheWholeAnswer) {
   }
 }
 
+// What reasoning is, in a stream and as a whole, in the words of each API.
+TEST_F(Exchanges, ReasoningIsToldApart) {
+  served = model_of("</think> tools tool_calls");
+  const auto events_of = [&](const char* kind, Json& whole) {
+    const auto exchange = open(kind, R"({"model": "tiny", "stream": true, "max_tokens": 9, "input": "a",
+        "thinking": {"type": "enabled"}, "messages": [{"role": "user", "content": "a"}]})");
+    if (std::string_view(kind) == "messages") {
+      EXPECT_EQ(exchange->inputs()[0]["variables"]["enable_thinking"], true);
+    }
+    exchange->plan({4}, {"a<think>"});
+    std::string events = exchange->begin({});
+    events += exchange->take(0, {"why ", {{'a', -1}}});
+    events += exchange->take(0, {"so</thi", {{'a', -1}}});
+    events += exchange->take(0, last("nk>said"));
+    events += exchange->close();
+    whole = exchange->whole();
+    return events;
+  };
+  Json whole;
+  std::string events = events_of("responses", whole);
+  ASSERT_EQ(whole["output"].size(), 2U);
+  EXPECT_EQ(whole["output"][0]["type"], "reasoning");
+  EXPECT_EQ(whole["output"][0]["content"][0]["text"], "why so");
+  EXPECT_EQ(whole["output"][1]["content"][0]["text"], "said");
+  EXPECT_EQ(whole["usage"]["output_tokens_details"]["reasoning_tokens"], 2);
+  for (const char* type : {"reasoning_text.delta", "reasoning_text.done", "output_text.delta"})
+    EXPECT_NE(events.find(std::string("event: response.") + type), std::string::npos) << type;
+  events = events_of("messages", whole);
+  EXPECT_EQ(whole["content"], Json::parse(R"([{"type": "thinking", "thinking": "why so", "signature": ""},
+                                              {"type": "text", "text": "said", "citations": null}])"));
+  const size_t thought = events.find("thinking_delta"), text = events.find("text_delta");
+  EXPECT_LT(thought, events.find("content_block_stop"));
+  EXPECT_LT(events.find("content_block_stop"), text);
+  events = events_of("chat", whole);
+  EXPECT_EQ(whole["choices"][0]["message"]["reasoning"], "why so");
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], "said");
+}
+
 TEST_F(Exchanges, ResponsesAreRemembered) {
   std::string first;
   for (int i = 0; i < 3; ++i) {

@@ -44,6 +44,11 @@ Json text_block(const std::string& text) {
   return Json{{"type", "text"}, {"text", text}, {"citations", nullptr}};
 }
 
+// Nobody signs a thought here.
+Json thinking_block(const std::string& text) {
+  return Json{{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
+}
+
 Json object_of(const Call& call) {
   Json found = arguments_of(call);
   return found.is_object() ? found : Json{{"value", std::move(found)}};
@@ -68,7 +73,12 @@ class Messages : public Exchange {
     if (const Json& system = field(body_, "system"); !system.empty() && system != "")
       rows.push_back({"system", joined_text(system)});
     for (const Json& message : body_["messages"]) add_messages(message, rows);
-    inputs_ = {conversation(rows, tools_, served.chat_template, {.variables = served.template_variables})};
+    TemplateWish wish{.variables = served.template_variables};
+    // Templates whose models may answer with or without a thought have this variable (Qwen3, SmolLM3,
+    // GLM-4.5).
+    if (const Json& thinking = field(field(body_, "thinking"), "type"); thinking.is_string())
+      wish.variables["enable_thinking"] = thinking != "disabled";
+    inputs_ = {conversation(rows, tools_, served.chat_template, wish)};
   }
 
   std::string begin(const std::vector<std::string>&) override {
@@ -97,7 +107,9 @@ class Messages : public Exchange {
   Json whole() override {
     const Answer& answer = answers_[0];
     Json content = Json::array();
-    if (!answer.text.empty() || answer.calls.empty()) content.push_back(text_block(answer.text));
+    if (!answer.reasoning.empty()) content.push_back(thinking_block(answer.reasoning));
+    if (!answer.text.empty() || (answer.calls.empty() && content.empty()))
+      content.push_back(text_block(answer.text));
     for (const Call& call : answer.calls) content.push_back(call_block(call, object_of(call)));
     const bool by_string = answer.stop_reason.is_string();
     return Json{{"id", id_},
@@ -122,15 +134,18 @@ class Messages : public Exchange {
   }
 
   std::string told(size_t, const Part& part) override {
-    if (part.kind == Kind::kThought) return "";
     if (part.call) {
       const Json found = arguments_of(*part.call);
       const std::string json = found.is_object() ? part.call->arguments : spaced(object_of(*part.call));
       return in_order({closed(), opened(call_block(*part.call, Json::object())),
                        delta({{"type", "input_json_delta"}, {"partial_json", json}}), closed()});
     }
-    return in_order({is_open_ ? std::string() : opened(text_block("")),
-                     delta({{"type", "text_delta"}, {"text", part.text}})});
+    const bool thinks = part.kind == Kind::kThought;
+    const std::string begun =
+        open_ == part.kind ? "" : in_order({closed(), opened(thinks ? thinking_block("") : text_block(""))});
+    open_ = part.kind;
+    return in_order({begun, delta(thinks ? Json{{"type", "thinking_delta"}, {"thinking", part.text}}
+                                         : Json{{"type", "text_delta"}, {"text", part.text}})});
   }
 
  private:
@@ -177,20 +192,20 @@ class Messages : public Exchange {
 
   std::string opened(const Json& block) {
     ++at_;
-    is_open_ = true;
+    open_ = Kind::kCall;
     return named_event({{"type", "content_block_start"}, {"index", at_}, {"content_block", block}});
   }
   std::string delta(const Json& delta) const {
     return named_event({{"type", "content_block_delta"}, {"index", at_}, {"delta", delta}});
   }
   std::string closed() {
-    if (!std::exchange(is_open_, false)) return "";
+    if (!std::exchange(open_, std::nullopt)) return "";
     return named_event({{"type", "content_block_stop"}, {"index", at_}});
   }
 
   const std::string id_;
-  int64_t at_ = -1;  // the last block
-  bool is_open_ = false;
+  int64_t at_ = -1;             // the last block
+  std::optional<Kind> open_{};  // what the block that has not ended is
 };
 
 }  // namespace

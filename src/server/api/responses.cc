@@ -69,12 +69,23 @@ Json text_part(const std::string& text) {
       {"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
 }
 
+Json thought_part(const std::string& text) { return Json{{"type", "reasoning_text"}, {"text", text}}; }
+
 Json message_item(const std::string& id, Json content, const char* status) {
   return Json{{"id", id},
               {"type", "message"},
               {"status", status},
               {"role", "assistant"},
               {"content", std::move(content)}};
+}
+
+Json reasoning_item(const std::string& id, Json content, const char* status) {
+  return Json{{"id", id},
+              {"type", "reasoning"},
+              {"summary", Json::array()},
+              {"content", std::move(content)},
+              {"encrypted_content", nullptr},
+              {"status", status}};
 }
 
 class Response : public Exchange {
@@ -147,13 +158,13 @@ class Response : public Exchange {
   }
 
   std::string told(size_t, const Part& part) override {
-    if (part.kind == Kind::kThought) return "";
     if (!part.call) {
-      const std::string begun = message_id_.empty() ? opened() : "";
+      const std::string begun = is_open(part.kind) ? "" : in_order({closed(), opened(part.kind)});
       text_ += part.text;
-      Json row = placed("response.output_text.delta");
+      Json row =
+          placed(kind_ == Kind::kThought ? "response.reasoning_text.delta" : "response.output_text.delta");
       row["delta"] = part.text;
-      row["logprobs"] = Json::array();
+      if (kind_ != Kind::kThought) row["logprobs"] = Json::array();
       return begun + numbered(std::move(row));
     }
     std::string events = closed();
@@ -280,7 +291,7 @@ class Response : public Exchange {
                 {"frequency_penalty", params_["frequency_penalty"]},
                 {"top_logprobs", 0},
                 {"temperature", params_["temperature"]},
-                {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+                {"reasoning", {{"effort", field(given("reasoning"), "effort")}, {"summary", nullptr}}},
                 {"usage", nullptr},
                 {"max_output_tokens", given("max_output_tokens")},
                 {"max_tool_calls", given("max_tool_calls")},
@@ -305,35 +316,46 @@ class Response : public Exchange {
     row["sequence_number"] = number_++;
     return named_event(row);
   }
-  // Of the message that is open, which is the next item.
+  bool is_open(Kind kind) const { return !item_id_.empty() && kind_ == kind; }
+  // Of the item that is open, which is the next one.
   Json placed(const char* type) const {
-    return Json{
-        {"type", type}, {"item_id", message_id_}, {"output_index", items_.size()}, {"content_index", 0}};
+    return Json{{"type", type}, {"item_id", item_id_}, {"output_index", items_.size()}, {"content_index", 0}};
+  }
+  Json item_of(Json content, const char* status) const {
+    return kind_ == Kind::kThought ? reasoning_item(item_id_, std::move(content), status)
+                                   : message_item(item_id_, std::move(content), status);
+  }
+  Json part_of(const std::string& text) const {
+    return kind_ == Kind::kThought ? thought_part(text) : text_part(text);
   }
 
-  std::string opened() {
-    message_id_ = new_id("msg_");
+  // A message, or reasoning.
+  std::string opened(Kind kind) {
+    kind_ = kind;
+    item_id_ = new_id(kind == Kind::kThought ? "rs_" : "msg_");
     Json part = placed("response.content_part.added");
-    part["part"] = text_part("");
+    part["part"] = part_of("");
     return in_order({numbered({{"type", "response.output_item.added"},
                                {"output_index", items_.size()},
-                               {"item", message_item(message_id_, Json::array(), "in_progress")}}),
+                               {"item", item_of(Json::array(), "in_progress")}}),
                      numbered(std::move(part))});
   }
 
   std::string closed() {
-    if (message_id_.empty()) return "";
+    if (item_id_.empty()) return "";
     const char* status = answers_[0].finish == "length" ? "incomplete" : "completed";
-    const Json item = message_item(message_id_, Json::array({text_part(text_)}), status);
-    Json text = placed("response.output_text.done"), part = placed("response.content_part.done");
+    const Json item = item_of(Json::array({part_of(text_)}), status);
+    Json text =
+             placed(kind_ == Kind::kThought ? "response.reasoning_text.done" : "response.output_text.done"),
+         part = placed("response.content_part.done");
     text["text"] = text_;
-    text["logprobs"] = Json::array();
-    part["part"] = text_part(text_);
+    if (kind_ != Kind::kThought) text["logprobs"] = Json::array();
+    part["part"] = part_of(text_);
     std::string events = in_order(
         {numbered(std::move(text)), numbered(std::move(part)),
          numbered({{"type", "response.output_item.done"}, {"output_index", items_.size()}, {"item", item}})});
     items_.push_back(item);
-    message_id_.clear();
+    item_id_.clear();
     text_.clear();
     return events;
   }
@@ -341,7 +363,7 @@ class Response : public Exchange {
   // An answer without text is one, too.
   std::string ended_items() {
     std::string events;
-    if (message_id_.empty() && items_.empty()) events = opened();
+    if (item_id_.empty() && items_.empty()) events = opened(Kind::kText);
     return events + closed();
   }
 
@@ -349,8 +371,10 @@ class Response : public Exchange {
   const std::string id_;
   std::vector<Message> said_;
   Json shown_tools_ = Json::array(), format_, items_ = Json::array();
-  int64_t number_ = 0;             // of the next event
-  std::string message_id_, text_;  // of the message that is open
+  int64_t number_ = 0;  // of the next event
+  // Of the item that is open, a message or reasoning.
+  std::string item_id_, text_;
+  Kind kind_ = Kind::kText;
 };
 
 }  // namespace
