@@ -9,9 +9,10 @@ with one seed after the other; none is answered with 5xx. promtool: /metrics is 
 prometheus). rate: streamed tokens a second without a model, 2,000 at least.
 start: ready within 3 s, and the first token of 64
 within 0.5 s. guidellm, aiperf: these programs, unmodified, against a served SmolLM2; what they count is what /metrics
-counts. soak: overload, clients that leave or read slowly, malformed bodies, for SECONDS (30); at half time the server
-is killed and another started on its port: no 5xx but 503, no block lost, no memory that grows. --gentle: steps of 40 ms
-and clients that wait for a second between requests, for an hour beside other work.
+counts. lm_eval: lm-evaluation-harness, unmodified, finds of a served SmolLM2 what it finds of it by transformers.
+soak: overload, clients that leave or read slowly, malformed bodies, for SECONDS (30); at half time the server is killed
+and another started on its port: no 5xx but 503, no block lost, no memory that grows. --gentle: steps of 40 ms and
+clients that wait for a second between requests, for an hour beside other work.
 The judges have an environment of their own, out/conformance-serving/environment, made the first time.
 """
 
@@ -34,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT))
 from conformance import environments  # noqa: E402
-from conformance.serving import load_tools  # noqa: E402
+from conformance.serving import evaluation, load_tools  # noqa: E402
 from conformance.vllm.run import model_folder  # noqa: E402
 
 ENVIRONMENT = ROOT / "out" / "conformance-serving" / "environment"
@@ -229,7 +230,13 @@ def aiperf(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
         return load_tools.compared("aiperf", url, model_folder())
 
 
-JUDGES = {judge.__name__: judge for judge in (comply, schemathesis, promtool, rate, start, guidellm, aiperf, soak)}
+def lm_eval(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    with server("--dtype", "f32", "--max-model-len", "1024", "--audit") as (url, *_):
+        return evaluation.compared(url, model_folder())
+
+
+_ALL = (comply, schemathesis, promtool, rate, start, guidellm, aiperf, lm_eval, soak)
+JUDGES = {judge.__name__: judge for judge in _ALL}
 
 
 def main() -> int:
