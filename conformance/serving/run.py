@@ -61,9 +61,10 @@ class Started(NamedTuple):
 
 
 @contextmanager
-def server(*options: str, port: int = 0) -> Iterator[Started]:
+def server(*options: str, port: int = 0, model: Path | str = "smollm2") -> Iterator[Started]:
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "opentrn", "serve", "smollm2", "--port", str(port), *options]
+    command = [sys.executable, "-m", "opentrn", "serve", str(model), "--served-model-name", "smollm2",
+               "--port", str(port), *options]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=_environment())
     assert process.stderr is not None
     line = process.stderr.readline()
@@ -231,7 +232,8 @@ def aiperf(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
 
 
 def lm_eval(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
-    with server("--dtype", "f32", "--max-model-len", "1024", "--audit") as (url, *_):
+    options = ("--dtype", "f32", "--max-model-len", "1024", "--audit")
+    with server(*options, model=model_folder()) as (url, *_):  # whose numbers transformers reads, too
         return evaluation.compared(url, model_folder())
 
 

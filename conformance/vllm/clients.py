@@ -134,8 +134,11 @@ class Cases:
     def case_too_long(self) -> bool:
         return self.refused(prompt=[28] * 5000)
 
-    def case_prompt_logprobs_are_refused(self) -> bool:
-        return self.refused(extra_body={"prompt_logprobs": 1})
+    def case_prompt_logprobs(self) -> bool:
+        """As lm-evaluation-harness asks for them."""
+        answer = self.completion(prompt=list(range(300, 330)), echo=True, logprobs=1, max_tokens=1)
+        values = answer.choices[0].logprobs.token_logprobs
+        return len(values) == 31 and values[0] is None and all(value <= 0 for value in values[1:])
 
     def refused(self, **more: Any) -> bool:
         try:

@@ -66,6 +66,8 @@ void add_to_steps(ForeignSteps& self, const std::string& name, std::vector<int32
   params.stop_tokens = tokens_of(from, "all_stop_token_ids");
   params.min_tokens = stated<int32_t>(from, "min_tokens").value();
   params.allowed = server::mask_of(tokens_of(from, "allowed_token_ids"), self.vocabulary());
+  if (const auto wanted = stated<int32_t>(from, "prompt_logprobs"))
+    params.prompt_logprobs = *wanted < 0 ? static_cast<int32_t>(self.vocabulary()) : *wanted;
   params.has_grammar = stated<nb::object>(from, "structured_outputs").has_value();
   if (const auto words = stated<nb::object>(from, "bad_words_token_ids"))
     params.bad_words = nb::cast<std::vector<std::vector<int32_t>>>(*words);
@@ -103,6 +105,24 @@ std::vector<SampleTuple> sample(ForeignSteps& self, const std::map<std::string, 
   return made;
 }
 
+using ScoreTuple = std::tuple<std::vector<int32_t>, std::vector<double>, int32_t>;
+
+std::optional<std::vector<ScoreTuple>> prompt_scores(ForeignSteps& self, const std::string& name) {
+  const auto scores = self.prompt_scores(name);
+  if (!scores) return std::nullopt;
+  std::vector<ScoreTuple> rows;
+  for (size_t i = 1; i < scores->size(); ++i) {
+    const decoder::SampledToken& token = (*scores)[i];
+    auto& [tokens, values, rank] =
+        rows.emplace_back(std::vector{token.token}, std::vector{token.logprob}, token.rank);
+    for (const auto& [number, value] : token.top) {
+      tokens.push_back(number);
+      values.push_back(value);
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 void bind_foreign_steps(nb::module_& module) {
@@ -132,6 +152,10 @@ void bind_foreign_steps(nb::module_& module) {
           },
           "tokens"_a)
       .def("logprobs", &ForeignSteps::logprobs)
+      .def("prompt_scores", &prompt_scores, "name"_a,
+           "Of each token of a prompt but the first: tokens (itself, then the likeliest), log probabilities, "
+           "rank. "
+           "None before all of it is computed, and after it was told.")
       .def_prop_ro("programs", &ForeignSteps::programs)
       .def_prop_ro("compile_s", &ForeignSteps::compile_seconds);
 }

@@ -61,13 +61,17 @@ ForeignSteps::Ran ForeignSteps::run(std::span<const std::pair<std::string, int32
   pending_.clear();
   Ran ran;
   Group group;
+  const auto shares_program = [&](const std::pair<std::string, int32_t>& entry) {
+    Job& job = known(entry.first).job;
+    return entry.second == 1 && !scores_prompt({&job, 1, job.computed_tokens, false, false});
+  };
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto& [name, tokens] = entries[i];
     Held& held = known(name);
     const int32_t before = held.job.computed_tokens;
     const bool samples = before + tokens == held.job.tokens();
     group.emplace_back(&held, serving::StepEntry{&held.job, tokens, before, tokens > 1, samples});
-    if (tokens == 1 && i + 1 < entries.size() && entries[i + 1].second == 1) continue;
+    if (i + 1 < entries.size() && shares_program(entries[i]) && shares_program(entries[i + 1])) continue;
     run_group(group, ran);
     group.clear();
   }
@@ -86,7 +90,8 @@ void ForeignSteps::run_group(const Group& group, Ran& ran) {
     longest = std::max<int64_t>(longest, entry.tokens);
     context = std::max<int64_t>(context, entry.computed_before + entry.tokens);
   }
-  const Choice choice = decoder::choice_for_all(wanted, most_);
+  const bool scores = scores_prompt(group.front().second);
+  const Choice choice = scores ? Choice::kHost : decoder::choice_for_all(wanted, most_);
   std::vector<decoder::SamplingRow> draws(group.size());
   std::vector<decoder::SequenceStep> rows;
   for (size_t i = 0; i < group.size(); ++i) {
@@ -99,23 +104,33 @@ void ForeignSteps::run_group(const Group& group, Ran& ran) {
     rows.back().sampling = {&draws[i], 1};
   }
   const decoder::Bucket bucket =
-      engine_.bucket_of(static_cast<int64_t>(group.size()), longest, context, false, choice);
+      engine_.bucket_of(static_cast<int64_t>(group.size()), longest, context, scores, choice);
   ran.predicted_s += serving::seconds(program_times_.of(bucket));
   (longest > 1 ? ran.prefill_padding : ran.decode_padding) +=
       longest > 1 ? bucket.tokens - longest : bucket.sequences - static_cast<int64_t>(group.size());
-  const decoder::StepResult result = engine_.step(rows, {.choice = choice});
+  const decoder::StepResult result = engine_.step(rows, {.every_token = scores, .choice = choice});
+  if (scores) score_prompt(group.front().second, result.logits, words);
   for (size_t i = 0; i < group.size(); ++i) {
     const auto& [held, entry] = group[i];
     held->job.computed_tokens += entry.tokens;
     if (!entry.samples) continue;
+    const size_t row = scores ? static_cast<size_t>(entry.tokens) - 1 : i;
     Pending& pending = pending_.emplace_back(held);
     if (choice == Choice::kHost) {
-      const auto logits = result.logits.subspan(i * static_cast<size_t>(words), static_cast<size_t>(words));
+      const auto logits = result.logits.subspan(row * static_cast<size_t>(words), static_cast<size_t>(words));
       pending.logits.assign(logits.begin(), logits.end());
     } else {
       pending.token = decoder::expect_token(result.tokens[i], result.largest_logits[i], words);
     }
   }
+}
+
+std::optional<std::vector<decoder::SampledToken>> ForeignSteps::prompt_scores(const std::string& name) {
+  Job& job = known(name).job;
+  if (!job.failure.empty()) throw Fault(FaultKind::kInput, "decoder.overflow", job.failure);
+  if (job.prompt_logprobs < 0 || std::ssize(job.prompt_scores) < job.prompt_tokens) return std::nullopt;
+  job.prompt_logprobs = -1;
+  return std::exchange(job.prompt_scores, {});
 }
 
 std::vector<ForeignSteps::Sample> ForeignSteps::sample(

@@ -54,7 +54,7 @@ class ForeignSteps {
     int64_t prefill_padding = 0, decode_padding = 0;
   };
   // Computes so many tokens of each request. Neighbours of one token each share a program; a part of a prompt
-  // has its own.
+  // has its own, with logits of every token where its log probabilities are asked for.
   Ran run(std::span<const std::pair<std::string, int32_t>> entries);
 
   struct Sample {
@@ -64,6 +64,10 @@ class ForeignSteps {
   // A token for each request of the step that has no more of its prompt to come. masks: of grammars, which
   // hold beside a request's own. now_s: after the step.
   std::vector<Sample> sample(const std::map<std::string, std::vector<uint32_t>>& masks, double now_s);
+
+  // What the model says of a request's prompt, once all of it is computed; nothing before, and once it was
+  // told. Input fault where its logits were not finite.
+  std::optional<std::vector<decoder::SampledToken>> prompt_scores(const std::string& name);
 
   int64_t vocabulary() const { return engine_.config().vocabulary; }
   // Compiles the program of a request's first step of so many tokens.

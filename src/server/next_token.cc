@@ -57,6 +57,32 @@ std::vector<uint32_t> mask_of(std::span<const int32_t> allowed, int64_t vocabula
   return mask;
 }
 
+bool scores_prompt(const serving::StepEntry& entry) {
+  const Job& job = static_cast<const Job&>(*entry.request);
+  const auto known = static_cast<int32_t>(job.prompt_scores.size());
+  return job.prompt_logprobs >= 0 && known < job.prompt_tokens &&
+         entry.computed_before + entry.tokens >= known;
+}
+
+void score_prompt(const serving::StepEntry& entry, std::span<const float> logits, int64_t vocabulary) {
+  Job& job = static_cast<Job&>(*entry.request);
+  const std::vector<int32_t>& prompt = job.content.tokens;
+  const auto words = static_cast<size_t>(vocabulary);
+  const auto before = static_cast<size_t>(entry.computed_before);
+  if (job.prompt_scores.empty()) job.prompt_scores.push_back({prompt.front(), 0, 0, {}});
+  try {
+    for (size_t i = 0; i < static_cast<size_t>(entry.tokens); ++i) {
+      const size_t next = before + i + 1;
+      if (next != job.prompt_scores.size() || next >= prompt.size()) continue;
+      job.prompt_scores.push_back(
+          decoder::scored(logits.subspan(i * words, words), prompt[next], job.prompt_logprobs));
+    }
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kInput) throw;
+    job.failure = fault.message();
+  }
+}
+
 std::vector<int32_t> tokens_of(const serving::StepEntry& entry) {
   const serving::Request& request = *entry.request;
   std::vector<int32_t> tokens(static_cast<size_t>(entry.tokens));

@@ -28,6 +28,13 @@ std::vector<uint32_t> both(std::vector<uint32_t> mask, const std::vector<uint32_
 // allowed. Input fault decoder.sampling for a token that is none.
 std::vector<uint32_t> mask_of(std::span<const int32_t> allowed, int64_t vocabulary);
 
+// Whether the entry computes logits that say something of the prompt's tokens, where that is asked for.
+bool scores_prompt(const serving::StepEntry& entry);
+
+// Adds to Job::prompt_scores what the logits behind the entry's tokens, a row of the vocabulary for each, say
+// of the prompt's next ones. A job whose logits are not finite fails.
+void score_prompt(const serving::StepEntry& entry, std::span<const float> logits, int64_t vocabulary);
+
 // The tokens of its request that an entry computes: of the prompt, of the output, and guesses.
 std::vector<int32_t> tokens_of(const serving::StepEntry& entry);
 

@@ -27,14 +27,6 @@ bool contains(const std::vector<int32_t>& tokens, int32_t token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
-// Whether the entry computes logits that say something of the prompt's tokens, which are asked for.
-bool scores_prompt(const StepEntry& entry) {
-  const Job& job = job_of(entry);
-  const int32_t known = static_cast<int32_t>(job.prompt_scores.size());
-  return job.prompt_logprobs >= 0 && known < job.prompt_tokens &&
-         entry.computed_before + entry.tokens >= known;
-}
-
 // A token by the request's rules. A request whose grammar and bias leave none, or whose logits are no
 // numbers, ends; its neighbours go on.
 SampledToken choose(Job& job, std::span<const float> logits) {
@@ -170,7 +162,8 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     keep_features(*entries[i].entry, result, i * static_cast<size_t>(result.bucket.tokens));
     const StepEntry& entry = *entries[i].entry;
     const size_t first = i * static_cast<size_t>(result.rows_per_sequence);
-    if (scores_prompt(entry)) score_prompt(entry, result, first);
+    if (scores_prompt(entry))
+      score_prompt(entry, result.logits.subspan(first * static_cast<size_t>(words)), words);
     if (!entry.samples) continue;
     Job& job = job_of(entry);
     const size_t newest = every_token ? static_cast<size_t>(entry.tokens - entry.drafts - 1) : 0;
@@ -185,26 +178,6 @@ Ps ModelWorker::run_entries(std::span<const Row> entries) {
     choose_behind_guesses(*entries[i].entry, token_behind, *entries[i].made);
   }
   return time;
-}
-
-void ModelWorker::score_prompt(const StepEntry& entry, const decoder::StepResult& result,
-                               size_t first) const {
-  Job& job = job_of(entry);
-  const std::vector<int32_t>& prompt = job.content.tokens;
-  const auto words = static_cast<size_t>(vocabulary());
-  const auto before = static_cast<size_t>(entry.computed_before);
-  if (job.prompt_scores.empty()) job.prompt_scores.push_back({prompt.front(), 0, 0, {}});
-  try {
-    for (int32_t i = 0; i < entry.tokens; ++i) {
-      const size_t next = before + static_cast<size_t>(i) + 1;
-      if (next != job.prompt_scores.size() || next >= prompt.size()) continue;
-      const auto logits = result.logits.subspan((first + static_cast<size_t>(i)) * words, words);
-      job.prompt_scores.push_back(decoder::scored(logits, prompt[next], job.prompt_logprobs));
-    }
-  } catch (const Fault& fault) {
-    if (fault.kind() != FaultKind::kInput) throw;
-    job.failure = fault.message();
-  }
 }
 
 // Of the tokens that the entry computes, whose rows of the step begin at `first`. Those of wrong guesses are

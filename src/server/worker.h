@@ -84,8 +84,6 @@ class ModelWorker final : public Worker {
   };
   serving::Ps run_entries(std::span<const Row> entries);
   decoder::Choice choice_of(std::span<const Row> entries) const;
-  // Keeps what the logits behind the entry's tokens, which begin at `first`, say of the prompt's next ones.
-  void score_prompt(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first) const;
   void keep_features(const serving::StepEntry& entry, const decoder::StepResult& result, size_t first);
   // Those that a draft reads of tokens whose keys came from the prefix cache lie beside them, by block.
   void find_features(const serving::StepEntry& entry);

@@ -29,6 +29,7 @@ def params(**more: Any) -> SimpleNamespace:
         "temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "seed": None,
         "frequency_penalty": 0.0, "presence_penalty": 0.0, "logprobs": None, "logit_bias": None, "min_tokens": 0,
         "all_stop_token_ids": set(), "allowed_token_ids": None, "bad_words_token_ids": None,
+        "prompt_logprobs": None,
     }  # fmt: skip
     return SimpleNamespace(**fields | more)
 
@@ -163,6 +164,39 @@ def test_draws_follow_the_seed_and_log_probabilities_the_logits(engine: Any) -> 
     sample = runner.sample({})[0]
     assert sample.rank == 1 and sample.top[0] == (sample.token, sample.logprob) and len(sample.top) == 2
     assert sample.top[0][1] > sample.top[1][1]
+
+
+def test_what_the_model_says_of_a_prompt_in_parts(engine: Any) -> None:
+    """Told once, with the last part, which may be a single token beside another request's; each log probability is that
+    of the token as the answer to the prompt before it."""
+    prompt = [*PROMPT, *range(20, 34)]
+    runner = Runner(engine, clock=Clock())
+    other = new("b", PROMPT, [4])
+    runner.run(step({"b": 7}, new=[other]))
+    runner.sample({})
+    runner.run(step({"a": 8, "b": 1}, new=[new("a", prompt, [3], prompt_logprobs=2)], cached=[("b", 7, None)]))
+    assert runner.prompt_scores("a") is None and [sample.name for sample in runner.sample({})] == ["b"]
+    runner.run(step({"a": 12}, cached=[("a", 8, None)]))
+    runner.sample({})
+    runner.run(step({"b": 1, "a": 1}, cached=[("b", 8, None), ("a", 20, None)]))
+    assert {sample.name for sample in runner.sample({})} == {"a", "b"}
+    scores = runner.prompt_scores("a")
+    assert scores is not None and len(scores) == 20 and runner.prompt_scores("a") is None
+    assert runner.prompt_scores("b") is None
+    alone = Runner(engine, clock=Clock())
+    for at in (1, 8, 9, 20):
+        asked = {"logprobs": 2, "allowed_token_ids": [prompt[at]]}
+        alone.run(step({"c": at}, new=[new("c", prompt[:at], [5], **asked)]))
+        [sample] = alone.sample({})
+        tokens, values, rank = scores[at - 1]
+        assert tokens[0] == sample.token == prompt[at] and rank == sample.rank
+        assert values == pytest.approx([sample.logprob, *(value for _, value in sample.top)], abs=1e-5)
+        alone.take(step({}, finished=["c"]))
+    every = Runner(engine, clock=Clock())
+    every.run(step({"d": 3}, new=[new("d", PROMPT[:3], [3], prompt_logprobs=-1)]))
+    every.sample({})
+    everything = every.prompt_scores("d")
+    assert everything is not None and all(sum(np.exp(values[1:])) == pytest.approx(1) for _, values, _ in everything)
 
 
 def test_predicted_times_are_those_of_the_programs_in_totals_trace_and_pace(engine: Any, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ class NeuronPlatform(Platform):
         """Raises vLLM's own error, which clients get as status 400."""
         from vllm.exceptions import VLLMValidationError
 
-        for what, wanted in (("prompt_logprobs", None), ("prompt_logprob_token_ids", None), ("logprob_token_ids", None),
+        for what, wanted in (("prompt_logprob_token_ids", None), ("logprob_token_ids", None),
                              ("thinking_token_budget", None), ("repetition_detection", None)):  # fmt: skip
             if getattr(params, what, wanted) is not wanted:
                 raise VLLMValidationError(f"{what} is not supported on simulated NeuronCores", parameter=what)

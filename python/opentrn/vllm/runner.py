@@ -69,6 +69,11 @@ class Runner:
         """By name, of how many tokens beside the chosen one each wants log probabilities; -1: none."""
         return self._steps.logprobs()
 
+    def prompt_scores(self, name: str) -> list[tuple[list[int], list[float], int]] | None:
+        """Of each token of a prompt but the first, where a request asks: tokens (itself, then the likeliest), their log
+        probabilities, and its rank. None before all of the prompt is computed, and once they were told."""
+        return self._steps.prompt_scores(name)
+
     # -- the scheduler's words
     def take(self, output: Any) -> None:
         """What ended, what is new, and what changed, of a SchedulerOutput. Raises InputError for an unknown request."""

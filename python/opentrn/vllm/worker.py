@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from vllm.v1.kv_cache_interface import FullAttentionSpec
-from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, LogprobsLists, ModelRunnerOutput
+from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, LogprobsLists, LogprobsTensors, ModelRunnerOutput
 from vllm.v1.worker.worker_base import CompilationTimes, WorkerBase
 
 from opentrn import _core
@@ -117,6 +117,7 @@ class NeuronWorker(WorkerBase):
             req_id_to_index={name: row for row, name in enumerate(self.names)},
             sampled_token_ids=[[samples[name].token] if name in samples else [] for name in self.names],
             logprobs=self._logprobs(samples),
+            prompt_logprobs_dict={name: _tensors(self.runner.prompt_scores(name)) for name in self.names},
         )
 
     def _logprobs(self, samples: dict[str, Sample]) -> LogprobsLists | None:
@@ -143,3 +144,16 @@ class NeuronWorker(WorkerBase):
         NeuronPlatform.is_shut_down = True
         if self.runner is not None:
             self.runner.close()
+
+
+def _tensors(scores: list[tuple[list[int], list[float], int]] | None) -> LogprobsTensors | None:
+    """As vLLM takes what a model says of a prompt."""
+    import torch
+
+    if scores is None:
+        return None
+    tokens, values, ranks = zip(*scores) if scores else ((), (), ())
+    return LogprobsTensors(
+        torch.tensor(tokens, dtype=torch.int32), torch.tensor(values, dtype=torch.float32),
+        torch.tensor(ranks, dtype=torch.int32),
+    )  # fmt: skip
