@@ -40,7 +40,7 @@ set(OPENTRN_LAYERS
   "planner/compiled:base,arch,planner,spmd,graph,compiler,runtime,model"
   "planner/program:base,arch,planner,graph,compiler/analysis,compiler/canonicalise,compiler,spmd,spmd/run,runtime"
   "decoder:base,numerics,arch,fabric,collectives,graph,import,compiler/analysis,compiler/weights,compiler,sim/functional,runtime,model"
-  "server:base,serving,decoder,runtime"
+  "server:base,arch,serving,decoder,runtime"
   "server/api:base,serving"
   "nki:base,numerics,isa,sim/functional"
   "nki/strict:base"
@@ -114,10 +114,14 @@ function(opentrn_compile_quickly TARGET)
 endfunction()
 
 # opentrn_library(<layer> SOURCES a.cc b.cc ALONE b.cc LAYERS base isa LIBS fmt::fmt)
+# PART name: a library of its own, opentrn_<layer>_<name>, of what a build may leave out of the layer.
 function(opentrn_library LAYER)
-  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;LAYERS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PART" "SOURCES;ALONE;LAYERS;LIBS;PRIVATE_LIBS" ${ARGN})
   _opentrn_allowed(${LAYER} allowed)
   opentrn_target_of(${LAYER} target)
+  if(ARG_PART)
+    string(APPEND target _${ARG_PART})
+  endif()
   add_library(${target} STATIC ${ARG_SOURCES})
   opentrn_batches(${target} ALONE ${ARG_ALONE})
   if(LAYER IN_LIST OPENTRN_QUICKLY)

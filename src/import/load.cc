@@ -14,7 +14,6 @@
 #include "import/onnx/onnx.h"
 #include "import/ragged_exchange.h"
 #include "import/vhlo.h"
-#include "import/vhlo/container.h"
 
 namespace opentrn::import {
 
@@ -50,7 +49,7 @@ std::string_view name(Format format) {
 }
 
 Format sniff(std::span<const std::byte> bytes, std::string_view filename) {
-  if (vhlo::is_bytecode(bytes)) return Format::kVhloBytecode;
+  if (is_vhlo(bytes)) return Format::kVhloBytecode;
   if (looks_like_text(as_text(bytes))) return Format::kStablehloText;
   if (!bytes.empty() && bytes[0] == std::byte{0x0A}) return Format::kHloProto;
   if (!bytes.empty() && bytes[0] == std::byte{0x08}) return Format::kOnnx;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,11 @@
 #include "graph/module.h"
 
 namespace opentrn::import {
+
+// By the first bytes, ML\xEFR.
+inline bool is_vhlo(std::span<const std::byte> bytes) {
+  return bytes.size() >= 4 && std::memcmp(bytes.data(), "ML\xEFR", 4) == 0;
+}
 
 struct VhloOptions {
   // Where given, a function that holds what OpenTrn does not take (Fault kNotModelled) is left out, and its

@@ -535,7 +535,7 @@ TEST(Table, NullArgumentsAreErrors) {
     }
     // What is made by the first is destroyed by the second, whose record is the same.
     constexpr std::pair<size_t, size_t> kPairs[] = {{98, 99}, {126, 5}};  // contexts, events
-    for (const auto [make, destroy] : kPairs)
+    for (const auto& [make, destroy] : kPairs)
       if (i == make) api->functions[destroy](args);
     auto destroy = record<abi::ErrorArgs>();
     destroy.error = error;

@@ -14,7 +14,7 @@ namespace opentrn::python {
 
 namespace {
 
-constexpr const char* kWhy = "./dev demo built kernels and models on one core alone";
+constexpr const char* kWhy = "./dev demo built kernels and models in StableHLO text on one core alone";
 constexpr const char* kHint = "./dev build opentrn_python builds the rest";
 
 [[noreturn]] void refuse(const std::string& what) {

@@ -24,6 +24,7 @@ void bind_comparison(nanobind::module_& module);
 void bind_stages(nanobind::module_& module);
 void bind_reports(nanobind::module_& module);
 void bind_staged_timing(nanobind::module_& module);
+void bind_stored_calls(nanobind::module_& module);
 
 // Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
 graph::Module module_of(const std::optional<std::string>& text, const std::filesystem::path& path,

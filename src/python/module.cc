@@ -4,12 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "python/aten_bindings.h"
 #include "python/containers.h"
 #include "python/convert.h"
 #include "python/device_call.h"
 #include "python/graph_bindings.h"
-#include "python/import_bindings.h"
 #include "python/kernel_bindings.h"
 #include "python/model_bindings.h"
 #include "python/parts.h"
@@ -38,9 +36,6 @@ NB_MODULE(_core, module) {
   bind_tiles(module);
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
   bind_graph(graph);
-  bind_import(graph);
-  nb::module_ aten = module.def_submodule("aten", "torch's graphs as StableHLO text.");
-  bind_aten(aten);
   bind_models(module);
   bind_buckets(module);
   bind_cache(module);

@@ -1,7 +1,10 @@
 #include "python/api_bindings.h"
+#include "python/aten_bindings.h"
 #include "python/cli_bindings.h"
 #include "python/collective_call.h"
 #include "python/decoder_bindings.h"
+#include "python/import_bindings.h"
+#include "python/model_bindings.h"
 #include "python/nccom_bindings.h"
 #include "python/parts.h"
 #include "python/rank_bindings.h"
@@ -12,7 +15,13 @@
 namespace opentrn::python {
 
 void bind_rest(nanobind::module_& module) {
+  auto graph = nb::borrow<nb::module_>(module.attr("graph"));
+  bind_import(graph);
+  nb::module_ aten = module.def_submodule("aten", "torch's graphs as StableHLO text.");
+  bind_aten(aten);
+  bind_stored_calls(module);
   bind_cli(module);
+  bind_aws_words(module);
   bind_nccom(module);
   bind_tools(module);
   bind_collectives(module);
@@ -23,6 +32,7 @@ void bind_rest(nanobind::module_& module) {
   bind_server(module);
   bind_foreign_steps(module);
   bind_answers(module);
+  bind_neuron_config(module);
   bind_api(module);
 }
 

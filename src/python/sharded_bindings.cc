@@ -32,7 +32,7 @@
 #include "spmd/run/logical_core.h"
 #include "spmd/run/sharded_file.h"
 #include "spmd/run/sharded_model.h"
-#include "spmd/run/weight_collectives.h"
+#include "spmd/run/torch_layers.h"
 
 namespace opentrn::python {
 
@@ -45,6 +45,8 @@ namespace {
 using ByteArray = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>, nb::c_contig>;
 using Dimensions = std::map<std::string, int64_t>;
 using OptionNames = std::map<std::string, std::string>;
+// (op, name of its schema, nodes that it reads, shape)
+using TorchNodeRow = std::tuple<std::string, std::string, std::vector<size_t>, std::string>;
 
 // (name, element, shape, sharding) of each.
 nb::list ports(const std::vector<ShardedModel::Port>& ports) {
@@ -281,12 +283,20 @@ void bind_sharded_models(nb::module_& module) {
       "early, "
       "layers late). ValueError for a value that a variable does not take.");
   module.def(
-      "layers_of_weights",
-      [](const std::vector<std::string>& shapes, const std::vector<size_t>& parts, bool activations_meet) {
-        return spmd::layers_of(shapes, parts, activations_meet);
+      "order_of_layers",
+      [](const std::vector<TorchNodeRow>& rows, size_t early, size_t late) {
+        std::vector<spmd::TorchNode> nodes;
+        for (const auto& [kind, op, inputs, shape] : rows)
+          nodes.push_back({kind == "placeholder" ? spmd::TorchNode::Kind::kArgument
+                           : kind == "output"    ? spmd::TorchNode::Kind::kResult
+                                                 : spmd::TorchNode::Kind::kCall,
+                           op, inputs, shape});
+        return spmd::order_of_layers(nodes, {early, late});
       },
-      "shapes"_a, "parts"_a, "activations_meet"_a,
-      "The layer of each weight, in the order in which they are needed (src/spmd/run/weight_collectives.h)");
+      "nodes"_a, "early"_a, "late"_a,
+      "The order of a graph's nodes with its gathers and scatters of weights so many layers away. nodes: "
+      "(op, as "
+      "torch.fx names it, name of the op's schema, numbers of the nodes that it reads, shape) of each.");
   module.def(
       "shard_graph",
       [](const graph::Module& graph, const std::string& target, const OptionNames& options,

@@ -28,11 +28,13 @@
 #include "monitor/device_tree.h"
 #include "monitor/explorer_session.h"
 #include "monitor/explorer_tables.h"
+#include "monitor/installation.h"
 #include "monitor/machine.h"
 #include "monitor/monitor.h"
 #include "monitor/neuron_ls.h"
 #include "monitor/neuron_top.h"
 #include "monitor/node_sets.h"
+#include "monitor/plugin_resource.h"
 #include "monitor/resource_slices.h"
 #include "python/unlocked.h"
 
@@ -260,44 +262,47 @@ nlohmann::json json_in(const std::string& text) {
   return value;
 }
 
-std::set<int> set_of(const std::vector<int>& numbers) { return {numbers.begin(), numbers.end()}; }
-
-// As the device plug-in prefers them: a contiguous set; without one the lowest numbers, as the kubelet itself
-// would choose. `kind`: "neuron" or "neuroncore".
-std::vector<int> preferred(const monitor::Machine& machine, const std::string& kind,
-                           const std::vector<int>& available, const std::vector<int>& must, int size) {
-  const std::set<int> free = set_of(available), needed = set_of(must);
-  const auto count = static_cast<size_t>(std::max(size, 0));
-  if (size < 0 || needed.size() > count || count > free.size() || !std::ranges::includes(free, needed))
-    throw Fault(FaultKind::kInput, "tools.kubernetes",
-                fmt::format("{} of {} available, {} of them wanted", size, free.size(), needed.size()));
-  std::vector<int> chosen;
-  try {
-    chosen = monitor::choose_set(
-        kind == "neuron" ? monitor::device_sets(machine, size) : monitor::core_sets(machine, size), free,
-        needed);
-  } catch (const Fault& fault) {  // a number for which there are no sets
-    if (fault.kind() != FaultKind::kInput) throw;
-  }
-  if (chosen.empty()) {
-    chosen.assign(needed.begin(), needed.end());
-    for (const int number : free)
-      if (chosen.size() < count && !needed.contains(number)) chosen.push_back(number);
-  }
-  std::ranges::sort(chosen);
-  return chosen;
-}
-
 void bind_kubernetes(nb::module_& module) {
+  using Ids = std::vector<std::string>;
+  using monitor::PluginResource;
+  nb::class_<PluginResource>(
+      module, "PluginResource",
+      "Devices or cores of a node for its device plug-in (src/monitor/plugin_resource.h).")
+      .def(nb::new_([](const std::string& instance, const std::string& kind) {
+             return std::make_unique<PluginResource>(machine_named(instance), kind == "neuroncore");
+           }),
+           "instance"_a, "kind"_a)
+      .def(
+          "listing",
+          [](const PluginResource& self, const std::set<int>& lost) {
+            std::vector<std::tuple<std::string, bool, std::optional<int>>> rows;
+            for (const auto& row : self.listing(lost)) rows.emplace_back(row.id, row.healthy, row.numa_node);
+            return rows;
+          },
+          "lost"_a,
+          "(ID, whether it is healthy, NUMA node) of each; devices that are lost make theirs unhealthy.")
+      .def(
+          "preferred",
+          [](const PluginResource& self, const Ids& available, const Ids& must, int size) {
+            return self.preferred(available, must, size);
+          },
+          "available"_a, "must"_a, "size"_a,
+          "A contiguous set; without one the lowest numbers. InputError where it cannot be.")
+      .def(
+          "allocation",
+          [](const PluginResource& self, const Ids& ids, const std::set<int>& lost) {
+            const auto made = self.allocation(ids, lost);
+            return std::tuple(made.devices, made.variables);
+          },
+          "ids"_a, "lost"_a,
+          "(devices, variables of a container). InputError for IDs that there are not, and for lost "
+          "devices.");
   nb::class_<monitor::Machine>(module, "NodeMachine",
                                "A simulated node, for Kubernetes (src/monitor/node_sets.h).")
       .def(nb::new_([](const std::string& instance) {
              return std::make_unique<monitor::Machine>(machine_named(instance));
            }),
            "instance"_a = "")
-      .def("preferred", &preferred, "kind"_a, "available"_a, "must"_a, "size"_a,
-           "A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot "
-           "be.")
       .def(
           "annotations",
           [](const monitor::Machine& self, const std::string& pod, const std::string& others) {
@@ -411,6 +416,26 @@ void bind_tools(nb::module_& module) {
           "(number of the model and of its core, its trace) of each.");
   module.def("top_config", &monitor::top_config, "What neuron-top has the monitor collect.");
   module.def("top_size_text", &monitor::top_size_text, "bytes"_a.none());
+  using Path = std::filesystem::path;
+  module.def(
+      "install_files",
+      [](const Path& prefix, const std::vector<std::tuple<std::string, nb::bytes, bool>>& rows) {
+        std::vector<monitor::InstalledFile> files;
+        for (const auto& [name, content, is_link] : rows)
+          files.push_back({name, {content.c_str(), content.size()}, is_link});
+        return monitor::install(prefix, files);
+      },
+      "prefix"_a, "files"_a,
+      "Writes (name below the prefix, content or where it leads, whether it is a link); the paths. "
+      "InputError "
+      "`tools.install` where a file is there that this did not write.");
+  module.def(
+      "uninstall_files",
+      [](const Path& prefix) {
+        const monitor::Removed made = monitor::uninstall(prefix);
+        return std::tuple(made.removed, made.left);
+      },
+      "prefix"_a, "(removed, changed since and left) of what install_files() wrote.");
   module.def("machine_facts", &machine_facts, "instance"_a = "");
   module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
   module.def("write_device_tree", &write_device_tree, "root"_a, "instance"_a, "watch_s"_a = 0.0,

@@ -4,36 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opentrn.jax import shardy
 from tests.jax.test_programs import DEVICES, run
 
 pytest.importorskip("jax", reason="the platform is JAX's")
-
-
-def test_cut_axes_are_the_same_devices_in_the_same_order():
-    axes = shardy.Axes({"x": 2, "y": 12})
-    assert not axes.cut(set())
-    assert axes.cut({("y", 1, 4)})
-    mesh = '#sdy.mesh<["x"=2, "y"=12]>'
-    assert axes.applied(mesh) == '#sdy.mesh<["x"=2, "y.1"=4, "y.4"=3]>'
-    text = '#sdy.sharding<@mesh, [{"x", "y"}, {"y":(1)4}, {"y":(4)3, ?}], replicated={"x"}>'
-    cut = '#sdy.sharding<@mesh, [{"x", "y.1", "y.4"}, {"y.1"}, {"y.4", ?}], replicated={"x"}>'
-    assert axes.applied(text) == cut
-    assert axes.applied('#sdy<manual_axes{"y"}>') == '#sdy<manual_axes{"y.1", "y.4"}>'
-    assert axes.applied('loc("y"(#loc1)) "y" {a = "y"}') == 'loc("y"(#loc1)) "y" {a = "y"}'
-    assert axes.are_whole(["x", "y.1", "y.4"]) and axes.are_whole(["y.1", "y.4", "x"]) and axes.are_whole([])
-    assert not any(map(axes.are_whole, (["y.1"], ["y.4"], ["y.4", "y.1"], ["y.1", "x", "y.4"])))
-    # A part of a piece, in the axis that the program has.
-    assert axes.cut({("y.1", 2, 2)})
-    assert axes.applied(mesh) == '#sdy.mesh<["x"=2, "y.1"=2, "y.2"=2, "y.4"=3]>'
-    assert not axes.cut({("y", 1, 4)})  # nothing new
-
-
-def test_parts_that_do_not_divide_each_other_are_refused():
-    axes = shardy.Axes({"x": 12})
-    assert axes.cut({("x", 1, 4)})
-    assert not axes.cut({("x", 1, 6)})
-    assert axes.applied('<@mesh, [{"x"}]>') == '<@mesh, [{"x.1", "x.4"}]>'
 
 
 # Two heads of keys and values for eight of queries, on eight devices; weights cut along their heads.

@@ -12,11 +12,12 @@ import pytest
 from running import Running, served
 from tiny import Tiny
 
+from opentrn import _core
 from opentrn.cli import main
 from opentrn.errors import InputError
 from opentrn.generate import LanguageModel
 from opentrn.serve import Settings, build
-from opentrn.serve.speculation import DRAFTS, HONOURED, Speculation, speculation_of
+from opentrn.serve.speculation import Speculation, speculation_of
 
 GUESSES = 5
 CONFIG = {"method": "ngram", "num_speculative_tokens": GUESSES, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
@@ -146,8 +147,8 @@ def test_every_key_of_vllms_configuration_acts_or_is_refused() -> None:
     assert speculation_of({"num_speculative_tokens": 3}) == Speculation(3, 5, 5)
     assert speculation_of({"num_speculative_tokens": 3, "prompt_lookup_max": 7}) == Speculation(3, 7, 7)
     assert speculation_of({"num_speculative_tokens": 3, "prompt_lookup_min": 2}) == Speculation(3, 2, 2)
-    assert set(CONFIG) | {"model"} == set(HONOURED)
-    for key in DRAFTS:
+    assert set(CONFIG) | {"model"} == set(_core.speculation_keys(True))
+    for key in _core.speculation_keys(False):
         with pytest.raises(InputError, match=f"{key} is refused"):
             speculation_of(CONFIG | {key: 1})
 

@@ -1174,6 +1174,11 @@ def instruction_names() -> list[str]:
     Of the calls of nki.isa that make one instruction, in the order of the instruction table.
     """
 
+def stored_call(facts: str, tensors: Sequence[tuple[Sequence[int], Sequence[int], str, bool, bool]], numbers: int, inputs: Sequence[tuple[str, str, Sequence[int]]], outputs: Sequence[tuple[str, str, Sequence[int]]], elements: Mapping[str, str]) -> tuple[bool, list[tuple[str, int, str]], list[tuple[int, int, list[int], list[int], str, bool, list[int] | None, int]], list[tuple[str, list[int]]]] | None:
+    """
+    Of an entry's facts as JSON (draws, inputs, outputs, what is returned); None where they are not those of the call and the program. tensors: (shape, shape in memory, element, whether it is a number, whether it is dense) of each; inputs and outputs: ports of the program; elements: of names of types.
+    """
+
 def run_cli(arguments: Sequence[str]) -> int: ...
 
 def cli_options() -> list: ...
@@ -1189,19 +1194,100 @@ def machines() -> str: ...
 
 def families() -> list[str]: ...
 
+class NeuronxCc:
+    """A command line of neuronx-cc."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def model(self, /) -> str: ...
+
+    @property
+    def target(self, /) -> str: ...
+
+    @property
+    def output(self, /) -> str: ...
+
+    @property
+    def logfile(self, /) -> str: ...
+
+    @property
+    def level(self) -> int:
+        """Of Python's logging."""
+
+    @property
+    def flags(self, /) -> list[str]:
+        """For the compiler."""
+
+def neuronx_cc(words: list[str]) -> NeuronxCc:
+    """
+    Raises InputError and NotModelled `tools.neuronx_cc` for what is no command line of it.
+    """
+
+class ParallelCompile:
+    """A command line of neuron_parallel_compile."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def output(self, /) -> str: ...
+
+    @property
+    def verbosity(self) -> int: ...
+
+    @property
+    def program(self, /) -> list[str]: ...
+
+def parallel_compile(words: list[str]) -> ParallelCompile:
+    """
+    Raises InputError `tools.parallel_compile` for what is no command line of it.
+    """
+
+def parallel_compile_retries(text: str) -> int:
+    """Of NEURON_PARALLEL_COMPILE_MAX_RETRIES."""
+
+def parallel_compile_summary(graphs: Sequence[tuple[str, str, int]]) -> tuple[str, list[str], list[str]]:
+    """
+    (JSON, sentences, failures) of (path, why it failed or "", retries) of each graph.
+    """
+
+def parallel_compile_analysis(graphs: Sequence[tuple[str, str, str]], verbosity: int) -> tuple[str, list[str], bool]:
+    """
+    (JSON, ops without a kernel, whether there are none) of (path, its coverage as JSON, why that is not known) of each graph.
+    """
+
 def predict_collective(operation: str, machine: str, nodes: int, ranks: int, groups: int, bytes: int) -> str: ...
 
 def nccom_table(operation: str, ranks: int, stats: Sequence[str], algorithm: bool, sizes: bool, rows: Sequence[tuple[int, int, str, Sequence[float], float, str, int, int]]) -> str: ...
+
+class PluginResource:
+    """
+    Devices or cores of a node for its device plug-in (src/monitor/plugin_resource.h).
+    """
+
+    def __init__(self, instance: str, kind: str) -> None: ...
+
+    def listing(self, lost: Set[int]) -> list[tuple[str, bool, int | None]]:
+        """
+        (ID, whether it is healthy, NUMA node) of each; devices that are lost make theirs unhealthy.
+        """
+
+    def preferred(self, available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
+        """
+        A contiguous set; without one the lowest numbers. InputError where it cannot be.
+        """
+
+    def allocation(self, ids: Sequence[str], lost: Set[int]) -> tuple[list[int], dict[str, str]]:
+        """
+        (devices, variables of a container). InputError for IDs that there are not, and for lost devices.
+        """
 
 class NodeMachine:
     """A simulated node, for Kubernetes (src/monitor/node_sets.h)."""
 
     def __init__(self, instance: str = '') -> None: ...
-
-    def preferred(self, kind: str, available: Sequence[int], must: Sequence[int], size: int) -> list[int]:
-        """
-        A contiguous set of devices or cores; without one the lowest numbers. InputError where it cannot be.
-        """
 
     def annotations(self, pod: str, others: str) -> str:
         """
@@ -1312,6 +1398,14 @@ def top_config() -> str:
     """What neuron-top has the monitor collect."""
 
 def top_size_text(bytes: float | None) -> str: ...
+
+def install_files(prefix: str | os.PathLike, files: Sequence[tuple[str, bytes, bool]]) -> list[pathlib.Path]:
+    """
+    Writes (name below the prefix, content or where it leads, whether it is a link); the paths. InputError `tools.install` where a file is there that this did not write.
+    """
+
+def uninstall_files(prefix: str | os.PathLike) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """(removed, changed since and left) of what install_files() wrote."""
 
 def machine_facts(instance: str = '') -> dict: ...
 
@@ -1456,9 +1550,9 @@ def environment_weight_collectives() -> tuple:
     AWS's variables of collectives of weights: (ordered by layers, in a stream of their own, layers early, layers late). ValueError for a value that a variable does not take.
     """
 
-def layers_of_weights(shapes: Sequence[str], parts: Sequence[int], activations_meet: bool) -> list[int]:
+def order_of_layers(nodes: Sequence[tuple[str, str, Sequence[int], str]], early: int, late: int) -> list[int]:
     """
-    The layer of each weight, in the order in which they are needed (src/spmd/run/weight_collectives.h)
+    The order of a graph's nodes with its gathers and scatters of weights so many layers away. nodes: (op, as torch.fx names it, name of the op's schema, numbers of the nodes that it reads, shape) of each.
     """
 
 def shard_graph(module: graph.Module, target: str, options: Mapping[str, str], mesh: str, annotations: Sequence[str]) -> ShardedModel: ...
@@ -1663,6 +1757,32 @@ def whole_context(asked: int, trained: int) -> int: ...
 def generation_facts(run: str) -> str: ...
 
 def generation_text(run: str) -> str: ...
+
+def neuron_config_keys(nxdi: bool) -> list[tuple[str, str, str, str]]:
+    """(key, verdict, why, setting) of every key that is known."""
+
+def explain_neuron_config(config: str, nxdi: bool) -> str:
+    """
+    [key, value, verdict, why] of every key, as JSON. Raises InputError for an unknown one.
+    """
+
+def neuron_config_changes(config: str, nxdi: bool) -> str:
+    """
+    Settings with their values, as JSON. Raises InputError for the first key that is refused.
+    """
+
+def speculation_keys(honoured: bool) -> list[str]:
+    """
+    Keys of vLLM's speculative-config that are honoured, or those of methods that are not.
+    """
+
+def explain_speculation(config: str) -> str:
+    """As explain_neuron_config()."""
+
+def speculation_of(config: str) -> tuple[int, int, int, str, int]:
+    """
+    (tokens, longest, shortest, model, eagle). Raises InputError for keys and values that are not honoured.
+    """
 
 class ApiRefusal(Exception):
     pass

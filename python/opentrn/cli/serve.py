@@ -162,7 +162,7 @@ def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
     return settings
 
 
-def _print_verdicts(rows: list[tuple[str, Any, str, str]], *, as_json: bool) -> None:
+def _print_verdicts(rows: list[list[Any]], *, as_json: bool) -> None:
     for key, value, verdict, why in rows:
         row = {"key": key, "value": value, "verdict": verdict, "why": why}
         print(json.dumps(row) if as_json else f"{key} = {json.dumps(value)}: {verdict}; {why}")

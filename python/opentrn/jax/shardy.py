@@ -12,7 +12,8 @@ The plugin starts this file as a child process (Shardy ends its process on what 
               e   why the next frame that one would expect is missing
               d   done
 
-Needs jaxlib only, whose MLIR has the passes. Source of the pass names: shardy/dialect/sdy/transforms.
+Needs jaxlib, whose MLIR has the passes, and the library of opentrn beside it. Source of the pass names:
+shardy/dialect/sdy/transforms.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import re
 import struct
 import sys
 from collections.abc import Iterator
-from typing import BinaryIO
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
+from pathlib import Path
+from typing import Any, BinaryIO
 
 # StableHLO's version of what goes back: the reader takes up to 1.20.
 VERSION = "1.16.0"
@@ -53,10 +56,6 @@ _SOLVERS = {f"opentrn.{name}" for name in ("geqrf", "ormqr", "getrf", "eigh", "s
 _AXIS = re.compile(r'"([^"]+)"=(\d+)')
 _NAME = re.compile(r'"([^"]+)"')
 _SUB_AXIS = re.compile(r'"([^"]+)":\((\d+)\)(\d+)')
-# ... and where axes stand in a module's generic form: a sharding, the axes of a manual computation, a mesh.
-_SHARDING = re.compile(r"<@[^>]*>|#sdy<manual_axes\{[^>]*>")
-_AXIS_OR_PART = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
-_MESH = re.compile(r"#sdy\.mesh<\[[^\]]*\]")
 _PER_VALUE = re.compile(r"<@[^,>]+, \[(.*?)\](?:, replicated=\{[^}]*\})?>")
 _DIM = re.compile(r"\{([^}]*)\}")
 _NAMED = re.compile(rf"{_NUMBER} = (\d+)")
@@ -70,69 +69,13 @@ class PartsOfAxes(ValueError):
         self.parts = parts
 
 
-class Axes:
-    """How a module's mesh axes are cut into axes of their own: by axis, the sizes in front of each piece."""
-
-    def __init__(self, sizes: dict[str, int]) -> None:
-        self._sizes = sizes
-        self._starts = {axis: [1] for axis in sizes}
-        self._pieces: dict[str, tuple[str, int]] = {}  # of a piece's name: its axis, the size in front of it
-
-    def cut(self, parts: set[tuple[str, int, int]]) -> bool:
-        """Cuts axes, or pieces of earlier cuts, so that these parts are whole pieces. False if that cannot be."""
-        starts = {axis: set(known) for axis, known in self._starts.items()}
-        for name, before, size in parts:
-            axis, front = self._pieces.get(name, (name, 1))
-            if axis not in starts:
-                return False
-            starts[axis] |= {front * before, front * before * size} - {self._sizes[axis]}
-        ordered = {axis: sorted(known) for axis, known in starts.items()}
-        for axis, known in ordered.items():
-            if any(b % a for a, b in zip(known, [*known[1:], self._sizes[axis]])):
-                return False
-        changed = ordered != self._starts
-        self._starts = ordered
-        self._pieces = {
-            f"{axis}.{start}": (axis, start)
-            for axis, known in ordered.items()
-            for start in known
-            if len(known) > 1
-        }
-        return changed
-
-    def are_whole(self, names: list[str]) -> bool:
-        """Whether pieces of an axis stand together, all of them and in their order."""
-        at = 0
-        while at < len(names):
-            axis, start = self._pieces.get(names[at], (names[at], 1))
-            pieces = (
-                [f"{axis}.{each}" for each in self._starts[axis]] if names[at] in self._pieces else [axis]
-            )
-            if start != 1 or names[at : at + len(pieces)] != pieces:
-                return False
-            at += len(pieces)
-        return True
-
-    def applied(self, text: str) -> str:
-        """A module's generic text with the pieces for the axes."""
-        text = _MESH.sub(lambda found: _AXIS.sub(self._mesh_axis, found[0]), text)
-        return _SHARDING.sub(lambda found: _AXIS_OR_PART.sub(self._axis, found[0]), text)
-
-    def _mesh_axis(self, found: re.Match[str]) -> str:
-        axis = found[1]
-        if axis not in self._starts or len(self._starts[axis]) == 1:
-            return found[0]
-        ends = [*self._starts[axis][1:], self._sizes[axis]]
-        return ", ".join(f'"{axis}.{a}"={b // a}' for a, b in zip(self._starts[axis], ends))
-
-    def _axis(self, found: re.Match[str]) -> str:
-        axis = found[1]
-        if len(self._starts.get(axis, [1])) == 1:
-            return found[0]
-        before, size = (int(found[2]), int(found[3])) if found[2] else (1, self._sizes[axis])
-        return ", ".join(
-            f'"{axis}.{start}"' for start in self._starts[axis] if before <= start < before * size
-        )
+def _native() -> Any:
+    """The module opentrn._shardy of the C++ core's library, which lies one folder up: this file runs by itself."""
+    library = Path(__file__).parents[1] / f"_core{EXTENSION_SUFFIXES[0]}"
+    loader = ExtensionFileLoader("opentrn._shardy", str(library))
+    made = loader.create_module(ModuleSpec(loader.name, loader, origin=str(library)))
+    loader.exec_module(made)
+    return made
 
 
 class Shardy:
@@ -143,6 +86,7 @@ class Shardy:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
         from jaxlib.mlir.dialects import sdy, stablehlo
 
+        self._native = _native()
         self._ir, self._passmanager, self._sdy, self._stablehlo = ir, passmanager, sdy, stablehlo
         registry = ir.DialectRegistry()
         _jax_mlir_ext.register_dialects(registry)  # and the passes with them
@@ -167,8 +111,12 @@ class Shardy:
         with self.context:
             for op in walk(module.operation):
                 if _is_solver(op):
-                    op.attributes[_RULE] = self._ir.Attribute.parse(_rule_of(op))
+                    op.attributes[_RULE] = self._ir.Attribute.parse(self._rule_of(op))
         return module
+
+    def _rule_of(self, op) -> str:
+        """Of a decomposition of matrices."""
+        return self._native.solver_rule(list(map(_shape_of, op.operands)), list(map(_shape_of, op.results)))
 
     def _inline(self, call, body) -> None:
         returned = self._copy(body, call.operands, self._ir.InsertionPoint(call))
@@ -240,10 +188,11 @@ class Shardy:
                 manager.enable_verifier(verify)
                 manager.run(module.operation)
 
-    def axes(self, module) -> Axes:
-        return Axes(self._axis_sizes(module))
+    def axes(self, module) -> Any:
+        """Its mesh's axes, to be cut (src/spmd/split_axes.h)."""
+        return self._native.SplitAxes(self._axis_sizes(module))
 
-    def with_axes(self, module, axes: Axes):
+    def with_axes(self, module, axes: Any):
         """The module with cut axes, which mean the same devices in the same order."""
         text = module.operation.get_asm(
             binary=False, enable_debug_info=True, print_generic_op_form=True, large_elements_limit=None
@@ -254,7 +203,7 @@ class Shardy:
     def parts_of_axes(self, module) -> set[tuple[str, int, int]]:
         return _parts_of_axes(module.operation.get_asm(large_elements_limit=8, print_generic_op_form=True))
 
-    def even_out(self, module, axes: Axes) -> bool:
+    def even_out(self, module, axes: Any) -> bool:
         """Takes from Shardy's shardings what jaxlib 0.10.2 cannot split: uneven dimensions and parts of axes.
 
         Those dimensions stay whole; sdy-insert-explicit-reshards puts exchanges around the ops. Arguments and results
@@ -282,7 +231,7 @@ class Shardy:
             name: int(size) for mesh in meshes for name, size in _AXIS.findall(str(mesh.attributes["mesh"]))
         }
 
-    def _even_out_ends(self, module, sizes: dict[str, int], axes: Axes) -> None:
+    def _even_out_ends(self, module, sizes: dict[str, int], axes: Any) -> None:
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
         for field, kinds in (("arg_attrs", main.type.inputs), ("res_attrs", main.type.results)):
             if field not in main.attributes:
@@ -302,7 +251,7 @@ class Shardy:
         return any(self._uneven(sharding, _shape_of(op.results[0]), sizes))
 
     def _uneven(
-        self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Axes | None = None
+        self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Any = None
     ) -> list[bool]:
         """By dimension: whether devices do not divide it, or parts of axes cut it; of `whole_axes`, pieces too."""
         found = []
@@ -314,7 +263,7 @@ class Shardy:
             found.append(in_pieces or in_parts or size % parts != 0)
         return found
 
-    def _evened(self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Axes | None = None):
+    def _evened(self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Any = None):
         """A sharding of `shape` with its uneven dimensions whole."""
         uneven = self._uneven(sharding, shape, sizes, whole_axes)
         if not any(uneven):
@@ -545,25 +494,6 @@ class Shardy:
 
 def _is_solver(op) -> bool:
     return op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value in _SOLVERS
-
-
-def _rule_of(op) -> str:
-    """Of a decomposition: leading dimensions of all operands and results are its batches, the others stay whole."""
-    batch = len(_shape_of(op.operands[0])) - 2
-    sizes = _shape_of(op.operands[0])[:batch]
-    values = []
-    for value in (*op.operands, *op.results):
-        inner = _shape_of(value)[batch:]
-        values.append([*range(batch), *range(len(sizes), len(sizes) + len(inner))])
-        sizes += inner
-    names = [chr(ord("i") + n) if n < 18 else f"z_{n - 17}" for n in range(len(sizes))]
-    sides = [
-        ", ".join(f"[{', '.join(names[f] for f in factors)}]" for factors in side)
-        for side in (values[: len(op.operands)], values[len(op.operands) :])
-    ]
-    numbers = ", ".join(f"{name}={size}" for name, size in zip(names, sizes))
-    whole = ", ".join(names[batch:])
-    return f"#sdy.op_sharding_rule<({sides[0]})->({sides[1]}) {{{numbers}}} need_replication={{{whole}}}, custom>"
 
 
 def _is_call_for_all(op) -> bool:

@@ -7,12 +7,10 @@ nothing here; others are refused by name. Exit status 0, or 70 for any failure.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import shlex
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,6 @@ from opentrn import _core
 from opentrn.errors import InputError, NotModelled
 
 SUCCESS, FAILURE = 0, 70
-_VERBOSITY = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-# Phases of AWS's compiler that --pipeline may name: the whole of it, and one that keeps its intermediate files.
-_PIPELINE = ("compile", "SaveTemps")
-_VALUES = {
-    "model-type": ("generic", "transformer", "unet-inference"),
-    "distribution-strategy": ("generic", "llm-training", "NEMO"),
-    "native-int64": ("default", "enabled", "disabled"),
-    "logical-nc-config": ("1", "2"),
-    "lnc": ("1", "2"),
-}
 # The instance family that a --target names, where it is no target of `opentrn`.
 _TARGETS = {"trn1n": "trn1"}
 # AWS's codes of the same conditions, by our labels (compiler/error-codes of the SDK's documents).
@@ -163,108 +151,8 @@ ONNX too) and writes OpenTrn's container, which `opentrn run` and OpenTrn's libn
 """
 
 
-@dataclass
-class Command:
-    """A parsed command line of `compile`."""
-
-    model: str = ""
-    target: str = ""
-    output: str = "file.neff"
-    logfile: str = "log-neuron-cc.txt"
-    level: int = 30
-    words: list[str] = field(default_factory=list)  # for the compiler
-
-
 def _refuse(message: str, hint: str = "neuronx-cc compile --help") -> InputError:
     return InputError(message, label="tools.neuronx_cc", hint=hint)
-
-
-def _normal(word: str) -> str:
-    """`--output=x` of a word; -O1, -lnc=2 and dashes that a document turned into others in the long form."""
-    word = word.replace("\u2014", "--").replace("\u2013", "-") if word[:1] in "\u2014\u2013" else word
-    if word.startswith("---"):
-        word = word[1:]
-    if word.startswith("-O") and len(word) > 2:
-        return "--optlevel=" + word[2:].lstrip("=")
-    if word == "-O":
-        return "--optlevel"
-    return "--lnc" + word[4:] if word.startswith("-lnc") else word
-
-
-def parse(words: list[str]) -> Command:
-    """Raises InputError "tools.neuronx_cc" for what is no command line of neuronx-cc's."""
-    command = Command()
-    left = [_normal(word) for word in words]
-    while left:
-        word = left.pop(0)
-        if not word.startswith("-"):
-            if command.model:
-                raise _refuse(f"two models, {command.model} and {word}: XLA's are one file")
-            command.model = word
-            continue
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name == "pipeline":
-            given = [value] if equals else []
-            while left and not left[0].startswith("-") and (left[0] in _PIPELINE or not given):
-                given.append(left.pop(0))
-            if unknown := [step for step in given if step not in _PIPELINE]:
-                raise NotModelled(
-                    f"--pipeline {unknown[0]}: OpenTrn's compiler has no such step of AWS's",
-                    label="tools.neuronx_cc",
-                    hint="--pipeline compile SaveTemps; `opentrn opt` prints the programs between its own passes",
-                )
-            continue
-        if name not in ("framework", "target", "output", "logfile", "verbose"):
-            taken = [word]
-            known = _VALUES.get(name)
-            if known is not None and not equals:
-                if not left:
-                    raise _refuse(f"--{name} has no value")
-                value = left.pop(0)
-                taken.append(value)
-            if known is not None and value not in known:
-                raise _refuse(f"--{name} {value}: it is one of {', '.join(known)}")
-            if known is None and not equals and left and not left[0].startswith("-") and _takes_value(name):
-                taken.append(left.pop(0))
-            command.words += taken
-            continue
-        if not equals:
-            if not left:
-                raise _refuse(f"--{name} has no value")
-            value = left.pop(0)
-        if name == "framework":
-            if value.upper() != "XLA":
-                raise _refuse(f"--framework {value}: there is XLA")
-        elif name == "verbose":
-            command.level = _level(value)
-        else:
-            setattr(command, name, value)
-    if not command.model:
-        raise _refuse("no model is named")
-    if not command.target:
-        raise _refuse("no --target is named", hint="--target trn2")
-    return command
-
-
-def _takes_value(name: str) -> bool:
-    """Whether an option that stands alone lacks its value: it then takes the next word."""
-    return not _is_taken(f"--{name}") and _is_taken(f"--{name}=1")
-
-
-def _is_taken(flag: str) -> bool:
-    try:
-        _core.compiler_flags(flag)
-    except (ValueError, NotImplementedError):
-        return False
-    return True
-
-
-def _level(value: str) -> int:
-    if value.lower() in _VERBOSITY:
-        return _VERBOSITY[value.lower()]
-    if value.isdecimal() and int(value) <= 100:  # scripts give numbers too
-        return int(value)
-    raise _refuse(f"--verbose {value}: it is one of {', '.join(_VERBOSITY)}")
 
 
 def _options(words: list[str], target: str) -> tuple[dict[str, Any], list[str]]:
@@ -310,11 +198,10 @@ class _Log:
         self._handler.close()
 
 
-def _compile(words: list[str]) -> int:
-    command = parse(words)
+def _compile(command: _core.NeuronxCc, words: list[str]) -> int:
     log = _Log(command.logfile, command.level)
     try:
-        log.say(20, f"neuronx-cc compile {shlex.join(words)}")
+        log.say(20, f"neuronx-cc {shlex.join(words)}")
         try:
             written = _write(command, log)
         except (ValueError, OSError, NotImplementedError, MemoryError, RuntimeError) as error:
@@ -329,11 +216,11 @@ def _compile(words: list[str]) -> int:
         log.close()
 
 
-def _write(command: Command, log: _Log) -> Path:
+def _write(command: _core.NeuronxCc, log: _Log) -> Path:
     from opentrn.model.compiled import CompiledModel
     from opentrn.model.compiled import compile as compile_model
 
-    options, without_effect = _options(command.words, command.target)
+    options, without_effect = _options(command.flags, command.target)
     for option in without_effect:
         log.say(30, f"{option} changes nothing here")
     path = Path(command.model)
@@ -347,34 +234,34 @@ def _write(command: Command, log: _Log) -> Path:
     return output
 
 
+def _help(_: _core.NeuronxCc, words: list[str]) -> int:
+    print(_USAGE, end="")
+    return SUCCESS if words else FAILURE
+
+
+def _version(_: _core.NeuronxCc, __: list[str]) -> int:
+    from opentrn import __version__
+
+    print(f"OpenTrn {__version__}: the command line of AWS's neuronx-cc")
+    return SUCCESS
+
+
+def _list_operators(_: _core.NeuronxCc, __: list[str]) -> int:
+    print("\n".join(sorted(OPERATORS)))
+    return SUCCESS
+
+
+_COMMANDS = {"help": _help, "--version": _version, "list-operators": _list_operators, "compile": _compile}
+
+
 def run(words: list[str]) -> int:
     """The exit status of `neuronx-cc WORDS`."""
     try:
-        if not words or words[0] in ("-h", "--help", "help") or "--help" in words or "-h" in words:
-            print(_USAGE, end="")
-            return SUCCESS if words else FAILURE
-        if words[0] == "--version":
-            from opentrn import __version__
-
-            print(f"OpenTrn {__version__}: the command line of AWS's neuronx-cc")
-            return SUCCESS
-        if words[0] == "list-operators":
-            parser = argparse.ArgumentParser("neuronx-cc list-operators", exit_on_error=False)
-            parser.add_argument("--framework", required=True, choices=["XLA"], type=str.upper)
-            try:
-                parser.parse_args([_normal(word) for word in words[1:]])
-            except argparse.ArgumentError as error:
-                raise _refuse(str(error), hint="neuronx-cc list-operators --framework XLA") from error
-            print("\n".join(sorted(OPERATORS)))
-            return SUCCESS
-        if words[0] != "compile":
-            raise _refuse(f"'{words[0]}' is not a command", hint="compile, or list-operators")
-        return _compile(words[1:])
+        asked = _core.neuronx_cc(words)
+        return _COMMANDS[asked.command](asked, words)
     except (InputError, NotModelled) as error:
         print(f"neuronx-cc: {error}", file=sys.stderr)
         return FAILURE
-    except SystemExit as left:  # of argparse
-        return SUCCESS if left.code in (None, 0) else FAILURE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE

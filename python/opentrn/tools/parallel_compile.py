@@ -23,15 +23,12 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from opentrn import _core
 from opentrn.base.files import new_file
 from opentrn.errors import InputError
 
 _DEFAULT = "/var/tmp/neuron-compile-cache"
-_COMMANDS = ("collect", "compile", "clean", "clear-locks", "analyze")
-_RETRIES_MAX = 100
 _USAGE = """\
 usage: neuron_parallel_compile [--command COMMAND] [PROGRAM ...]
 
@@ -179,18 +176,12 @@ def _compiled(graph: Path, retries: int, again: bool) -> _Outcome:
     return outcome
 
 
-def _retries() -> int:
-    text = os.environ.get("NEURON_PARALLEL_COMPILE_MAX_RETRIES") or "0"
-    if not text.isdecimal() or int(text) > _RETRIES_MAX:
-        raise _refuse(f"NEURON_PARALLEL_COMPILE_MAX_RETRIES={text[:40]}: a number from 0 to {_RETRIES_MAX}")
-    return int(text)
-
-
 def compile_all(place: Path) -> int:
     """Prints AWS's summary; 1 where a graph does not compile."""
     found = graphs(place)
     flags = os.environ.get("NEURON_CC_FLAGS", "")
-    retries, again = _retries(), _core.has_compiler_flag(flags, "--retry_failed_compilation")
+    retries = _core.parallel_compile_retries(os.environ.get("NEURON_PARALLEL_COMPILE_MAX_RETRIES", ""))
+    again = _core.has_compiler_flag(flags, "--retry_failed_compilation")
     _say("CACHE", f"Current remaining items are {len(found)}, locked are 0, failed are 0, done are 0, "
          f"total is {len(found)}")  # fmt: skip
     _say("PARALLEL_COMPILE", f"master grab hlos to compile: {[str(path) for path in found]}")
@@ -198,99 +189,42 @@ def compile_all(place: Path) -> int:
     with ProcessPoolExecutor(max_workers=max(1, min(len(found), os.cpu_count() or 1))) as pool:
         count = len(found)
         outcomes = list(pool.map(_compiled, found, [retries] * count, [again] * count))
-    good = sum(not each.why for each in outcomes)
-    _say("CACHE", f"Current remaining items are 0, locked are 0, failed are {len(found) - good}, "
-         f"done are {good}, total is {len(found)}")  # fmt: skip
-    counts = {name: count for name, count in (("true", good), ("false", len(found) - good)) if count}
-    report = {
-        str(path): {"status": not each.why, "retry": each.retries}
-        for path, each in zip(found, outcomes, strict=True)
-    }
-    text = json.dumps({"compilation_summary": counts, "compilation_report": report}, indent=4)
+    rows = [(str(path), each.why, each.retries) for path, each in zip(found, outcomes, strict=True)]
+    text, totals, failures = _core.parallel_compile_summary(rows)
+    _say("CACHE", f"Current remaining items are 0, locked are 0, failed are {len(failures)}, "
+         f"done are {len(found) - len(failures)}, total is {len(found)}")  # fmt: skip
     _say("PARALLEL_COMPILE", text)
-    for path, each in zip(found, outcomes, strict=True):
-        if each.why:
-            print(f"ERROR ||NEURON_PARALLEL_COMPILE||: {path}: {each.why}", file=sys.stderr)
-    for what, count in (
-        ("graphs", len(found)),
-        ("successful compilations", good),
-        ("failed compilations", len(found) - good),
-    ):
-        _say("PARALLEL_COMPILE", f"Total {what}: {count}")
+    for failure in failures:
+        print(f"ERROR ||NEURON_PARALLEL_COMPILE||: {failure}", file=sys.stderr)
+    for total in totals:
+        _say("PARALLEL_COMPILE", total)
     if (place / "jax").is_dir():
         _say("CACHE", f"JAX takes its programs from the cache with JAX_COMPILATION_CACHE_DIR={place / 'jax'}")
-    return 0 if good == len(found) else 1
+    return 1 if failures else 0
 
 
-def _analysis(place: Path, verbosity: int) -> dict[str, Any]:
-    """Of each graph its operations, and which of them no device kernel takes."""
+def _ops_of(graph: Path) -> tuple[str, str, str]:
+    """(path, its ops as JSON, why they are not known)"""
     from opentrn.model import compiled
 
-    rows: dict[str, Any] = {}
-    for path in graphs(place):
-        try:
-            found = [asdict(row) for row in compiled.coverage(path)]
-        except (ValueError, NotImplementedError) as error:
-            rows[str(path)] = {"error": str(error)}
-            continue
-        kept = ("op", "count", "unsupported", "emulated", *(("example", "file", "line") if verbosity == 2 else ()))
-        rows[str(path)] = {"operations": [{key: row[key] for key in kept} for row in found]}
-    return rows
+    try:
+        return str(graph), json.dumps(list(map(asdict, compiled.coverage(graph)))), ""
+    except (ValueError, NotImplementedError) as error:
+        return str(graph), "", str(error) or type(error).__name__
 
 
 def analyze(place: Path, output: Path, verbosity: int) -> int:
     """Writes OUTPUT/result.json: 1 where an operation has no kernel. Raises InputError where it cannot."""
-    rows = _analysis(place, verbosity)
-    lacking = sorted(
-        {row["op"] for graph in rows.values() for row in graph.get("operations", ()) if row["unsupported"]}
-    )
-    broken = any("error" in graph for graph in rows.values())
+    text, lacking, complete = _core.parallel_compile_analysis(list(map(_ops_of, graphs(place))), verbosity)
     try:
         output.mkdir(parents=True, exist_ok=True)
         with new_file(output / "result.json") as part:
-            part.write_text(json.dumps({"unsupported": lacking, "graphs": rows}, indent=1) + "\n")
+            part.write_text(text + "\n")
     except OSError as error:
         raise _refuse(f"{output}: {error.strerror}", "--analyze-output names a folder") from error
     print(output / "result.json")
     _say("PARALLEL_COMPILE", f"operations that no device kernel takes: {', '.join(lacking) or 'none'}")
-    return 1 if lacking or broken else 0
-
-
-@dataclass
-class _Words:
-    command: str = ""
-    output: Path = Path("model_analysis_result")
-    verbosity: int = 2
-    program: tuple[str, ...] = ()
-
-
-def _parse(words: list[str]) -> _Words:
-    """Options stand before the program. Raises InputError."""
-    rest, found, of_analyze = list(words), _Words(), ""
-    while rest and rest[0].partition("=")[0] in ("--command", "--analyze-output", "--analyze-verbosity"):
-        name, equals, value = rest.pop(0).partition("=")
-        if not equals:
-            if not rest:
-                raise _refuse(f"{name} takes a value", "neuron_parallel_compile --help")
-            value = rest.pop(0)
-        if name == "--command":
-            if value not in _COMMANDS:
-                raise _refuse(f"--command {value[:40]!r}: one of {', '.join(_COMMANDS)}")
-            found.command = value
-            continue
-        of_analyze = name
-        if name == "--analyze-output":
-            found.output = Path(value)
-        elif value not in ("1", "2"):
-            raise _refuse(f"--analyze-verbosity {value[:40]!r}: 1 or 2")
-        else:
-            found.verbosity = int(value)
-    if rest and rest[0].startswith("-"):
-        raise _refuse(f"{rest[0][:40]!r} is not an option", "neuron_parallel_compile --help")
-    if of_analyze and found.command != "analyze":
-        raise _refuse(f"{of_analyze} is an option of --command analyze")
-    found.program = tuple(rest)
-    return found
+    return 0 if complete else 1
 
 
 def _clean(place: Path) -> int:
@@ -311,28 +245,39 @@ def _clear_locks(place: Path) -> int:
     return 0
 
 
+def _help(_: _core.ParallelCompile) -> int:
+    print(_USAGE, end="")
+    return 0
+
+
+def _collect(asked: _core.ParallelCompile) -> int:
+    _collect_or_refuse(folder(), asked.program)
+    return 0
+
+
+def _collect_and_compile(asked: _core.ParallelCompile) -> int:
+    _collect(asked)
+    return compile_all(folder())
+
+
+def _analyze(asked: _core.ParallelCompile) -> int:
+    with tempfile.TemporaryDirectory() as own:  # of this run alone
+        _collect_or_refuse(Path(own), asked.program)
+        return analyze(Path(own), Path(asked.output), asked.verbosity)
+
+
+_RUNS = {
+    "help": _help, "": _collect_and_compile, "collect": _collect, "compile": lambda _: compile_all(folder()),
+    "clean": lambda _: _clean(folder()), "clear-locks": lambda _: _clear_locks(folder()), "analyze": _analyze,
+}  # fmt: skip
+
+
 def run(words: list[str]) -> int:
     """The exit status of `neuron_parallel_compile WORDS`."""
-    if not words or words[0] in ("-h", "--help"):
-        print(_USAGE, end="")
-        return 0 if words else 1
     try:
-        asked = _parse(words)
-        place = folder()
-        if asked.command == "clean":
-            return _clean(place)
-        if asked.command == "clear-locks":
-            return _clear_locks(place)
-        if asked.command == "compile":
-            return compile_all(place)
-        if not asked.program:
-            raise _refuse("no program is named", "neuron_parallel_compile --help")
-        if asked.command == "analyze":  # of this run alone
-            with tempfile.TemporaryDirectory() as own:
-                _collect_or_refuse(Path(own), list(asked.program))
-                return analyze(Path(own), asked.output, asked.verbosity)
-        _collect_or_refuse(place, list(asked.program))
-        return compile_all(place) if asked.command != "collect" else 0
+        asked = _core.parallel_compile(words)
+        status = _RUNS[asked.command](asked)
+        return status if words else 1
     except InputError as error:
         print(f"neuron_parallel_compile: {error}", file=sys.stderr)
         return 1

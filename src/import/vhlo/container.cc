@@ -1,8 +1,9 @@
 #include "import/vhlo/container.h"
 
 #include <array>
-#include <cstring>
 #include <tuple>
+
+#include "import/vhlo.h"
 
 namespace opentrn::import::vhlo {
 
@@ -119,10 +120,6 @@ std::string_view Container::string(uint64_t index) const {
   return strings[static_cast<size_t>(index)];
 }
 
-bool is_bytecode(std::span<const std::byte> bytes) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), "ML\xEFR", 4) == 0;
-}
-
 Section read_section(Reader& reader) {
   const uint8_t head = reader.byte();
   const uint64_t size = reader.varint();
@@ -132,7 +129,7 @@ Section read_section(Reader& reader) {
 }
 
 Container read_container(std::span<const std::byte> bytes) {
-  if (!is_bytecode(bytes)) fail("the file does not start with ML\\xEFR");
+  if (!is_vhlo(bytes)) fail("the file does not start with ML\\xEFR");
   Reader reader(bytes, 0);
   (void)reader.take(4);
   Container container;

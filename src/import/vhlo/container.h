@@ -41,7 +41,6 @@ struct Container {
 };
 
 inline constexpr uint64_t kVersionMax = 6;
-bool is_bytecode(std::span<const std::byte> bytes);
 Container read_container(std::span<const std::byte> bytes);
 
 struct Section {

@@ -30,7 +30,6 @@ from opentrn.tools.kubernetes.messages import SERVICES, VERSION, classes, grpc_m
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 RESOURCES = ("neuron", "neuroncore")
-_IDS_MAX = 4096
 _WATCH_S = 0.5
 _CALL_S = 5.0
 
@@ -61,65 +60,30 @@ class Resource:
     def __init__(self, node: Node, kind: str) -> None:
         self.node, self.kind = node, kind
         self.name = f"aws.amazon.com/{kind}"
-        self._machine = _core.NodeMachine(node.machine["instance_type"])
-        self._owner = {core: device for device in node.machine["devices"] for core in device["cores"]}
-        self._known = {device["index"]: device for device in node.machine["devices"]}
-
-    def ids(self) -> list[int]:
-        return sorted(self._known if self.kind == "neuron" else self._owner)
-
-    def device_of(self, number: int) -> dict[str, Any]:
-        return self._known[number] if self.kind == "neuron" else self._owner[number]
+        self._resource = _core.PluginResource(node.machine["instance_type"], kind)
+        self.count = len(self._resource.listing(set()))
 
     def listing(self) -> Any:
         """A ListAndWatchResponse of this moment."""
-        made = classes()
-        lost = self.node.lost()
-        response = made["ListAndWatchResponse"]()
-        for number in self.ids():
-            device = self.device_of(number)
-            row = response.devices.add(
-                ID=str(number), health=UNHEALTHY if device["index"] in lost else HEALTHY
-            )
-            if device["numa_node"].isdecimal():
-                row.topology.nodes.add(ID=int(device["numa_node"]))
+        response = classes()["ListAndWatchResponse"]()
+        for number, is_healthy, numa_node in self._resource.listing(self.node.lost()):
+            row = response.devices.add(ID=number, health=HEALTHY if is_healthy else UNHEALTHY)
+            if numa_node is not None:
+                row.topology.nodes.add(ID=numa_node)
         return response
-
-    def numbers(self, ids: Any) -> list[int]:
-        """Of the kubelet's IDs. Raises InputError "tools.kubernetes"."""
-        known = {str(number): number for number in self.ids()}
-        if len(ids) > _IDS_MAX or len(set(ids)) != len(ids):
-            raise InputError("an ID is named twice, or there are too many", label="tools.kubernetes")
-        if (unknown := next((text for text in ids if text not in known), None)) is not None:
-            raise InputError(f"this node has no {self.kind} {unknown[:40]!r}", label="tools.kubernetes")
-        return sorted(known[text] for text in ids)
 
     def preferred(self, available: Any, must: Any, size: int) -> list[str]:
         """A contiguous set; without one the lowest numbers, as the kubelet itself would choose.
 
         Raises InputError where the devices that must be in it are not available, or are more than `size`.
         """
-        chosen = self._machine.preferred(self.kind, self.numbers(available), self.numbers(must), size)
-        return [str(number) for number in chosen]
+        return self._resource.preferred(list(available), list(must), size)
 
     def allocation(self, ids: Any) -> Any:
         """A ContainerAllocateResponse. Raises InputError for unknown IDs and lost devices."""
-        numbers = self.numbers(ids)
-        if not numbers:
-            raise InputError("a container with no devices", label="tools.kubernetes")
-        devices = sorted({self.device_of(number)["index"] for number in numbers})
-        if gone := sorted(set(devices) & self.node.lost()):
-            raise InputError(f"device {gone[0]} is lost", label="tools.kubernetes")
-        cores = (
-            numbers
-            if self.kind == "neuroncore"
-            else [c for index in devices for c in self._known[index]["cores"]]
-        )
-        machine = self.node.machine
+        devices, variables = self._resource.allocation(list(ids), self.node.lost())
         response = classes()["ContainerAllocateResponse"]()
-        response.envs["NEURON_RT_VISIBLE_CORES"] = _core.ranges_text(cores)
-        response.envs["NEURON_PLATFORM_TARGET_OVERRIDE"] = machine["instance_type"]
-        response.envs["NEURON_LOGICAL_NC_CONFIG"] = str(machine["physical_cores_per_core"])
+        response.envs.update(variables)
         for index in devices:
             file = self.node.file_of(index)
             with contextlib.suppress(OSError):
@@ -335,7 +299,7 @@ def run(instance: str, folder: Path, dev: Path, kinds: tuple[str, ...]) -> int:
     plugin = Plugin(instance, folder, dev, kinds)
     plugin.start()
     for service in plugin.services:
-        print(f"{service.resource.name}: {len(service.resource.ids())} at {service.socket}", file=sys.stderr)
+        print(f"{service.resource.name}: {service.resource.count} at {service.socket}", file=sys.stderr)
     try:
         while True:
             time.sleep(_WATCH_S)

@@ -18,7 +18,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,8 @@ from opentrn.torch.types import ELEMENTS
 
 _FACT = "eager_call"
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in ELEMENTS}
-_STATE = ("ui32", (4,))  # of a random generator, a program's last input
+_ELEMENTS = {name: ELEMENTS[dtype] for name, dtype in _DTYPES.items()}
 _PLAIN = (int, float, complex, str, bool, type(None), torch.dtype, torch.device, torch.memory_format, torch.layout)
-
-
-class _Foreign(Exception):
-    """An entry's facts are not those of this call."""
 
 
 @functools.cache
@@ -123,100 +118,30 @@ def restore(plan: Any, stated: Mapping[str, str], loaded: Any, given: Sequence[A
 
     given: the call's tensors; numbers: how many of its numbers are inputs.
     """
-    try:
-        facts = json.loads(stated[_FACT])
-        plan.draws = facts["draws"] is True
-        plan.inputs = [_input(row, given, numbers) for row in facts["inputs"]]
-        plan.outputs = _outputs(facts["outputs"], given)
-        plan.returned = [_returned(row, len(given), len(plan.outputs)) for row in facts["returned"]]
-        _hold(plan, loaded, given)
-    except (_Foreign, KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
+    from opentrn.torch.eager.compiler import Output
+
+    tensors = list(map(_tensor, given))
+    found = _core.stored_call(stated.get(_FACT, ""), tensors, numbers, loaded.inputs, loaded.outputs, _ELEMENTS)
+    if found is None:
         return False
+    plan.draws, inputs, outputs, returned = found
+    plan.inputs = list(map(_input, inputs))
+    plan.outputs = [Output(*row[:4], _DTYPES[row[4]], *row[5:]) for row in outputs]
+    plan.returned = list(map(_returned, returned))
     return True
 
 
-def _number(value: Any, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value < high:
-        raise _Foreign
-    return value
+def _tensor(given: Any) -> tuple[Any, ...]:
+    is_dense = not (given.expanded or given.is_scattered)
+    return given.shape, given.memory_shape, ELEMENTS[given.dtype], given.number is not None, is_dense
 
 
-def _input(row: Any, given: Sequence[Any], numbers: int) -> tuple[Any, ...]:
-    kind = row[0]
-    if kind == "number":
-        return (kind, _number(row[1], 0, numbers), _DTYPES[row[2]])
-    place = _number(row[1], 0, len(given))
-    if kind == "scalar" and given[place].shape == ():
-        return (kind, place, _DTYPES[row[2]])
-    if kind == "tensor" and given[place].number is None:
-        return (kind, place)
-    raise _Foreign
+def _input(row: tuple[str, int, str]) -> tuple[Any, ...]:
+    """A plan's: a tensor keeps its type."""
+    kind, place, dtype = row
+    return (kind, place, _DTYPES[dtype]) if dtype else (kind, place)
 
 
-def _outputs(rows: Any, given: Sequence[Any]) -> list[Any]:
-    from opentrn.torch.eager.compiler import Output
-
-    outputs: list[Output] = []
-    for row in rows:
-        output = Output(**row | {"dtype": _DTYPES[row["dtype"]]})
-        _number(output.target, -1, len(given))
-        _number(output.copied_from, -1, len(given))
-        _number(output.repeats, -1, len(outputs))
-        for number in (*output.sizes, *output.strides):
-            _number(number, 0, 2**62)
-        if len(output.sizes) != len(output.strides) or type(output.is_in_order) is not bool:
-            raise _Foreign
-        outputs.append(output)
-    return outputs
-
-
-def _returned(row: Any, tensors: int, outputs: int) -> tuple[Any, ...]:
-    kind = row[0]
-    if kind == "output":
-        return (kind, _number(row[1], 0, outputs))
-    if kind == "argument":
-        return (kind, _number(row[1], 0, tensors))
-    if kind == "list":
-        return (kind, [_number(place, 0, outputs) for place in row[1]])
-    if kind == "none":
-        return (kind,)
-    raise _Foreign
-
-
-def _hold(plan: Any, loaded: Any, given: Sequence[Any]) -> None:
-    """Raises _Foreign where a program's inputs and results are not the memory that the call hands over."""
-    expected = [_memory(row, given) for row in plan.inputs] + [_STATE] * plan.draws
-    if [(element, tuple(shape)) for _, element, shape in loaded.inputs] != expected:
-        raise _Foreign
-    written = [each for each in plan.outputs if each.copied_from < 0 and each.repeats < 0]
-    if len(written) != len(loaded.outputs):
-        raise _Foreign
-    for output, (_, element, shape) in zip(written, loaded.outputs):
-        if element != ELEMENTS[output.dtype] or prod(shape) != prod(output.sizes):
-            raise _Foreign
-        if output.is_in_order:
-            _hold_dense(output, given)
-
-
-def _memory(row: tuple[Any, ...], given: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
-    if row[0] == "tensor":
-        tensor = given[row[1]]
-        return ELEMENTS[tensor.dtype], tensor.memory_shape
-    return ELEMENTS[row[2]], ()
-
-
-def _hold_dense(output: Any, given: Sequence[Any]) -> None:
-    """Raises _Foreign where a result's elements do not lie one after the other in the memory that it is written to."""
-    from opentrn.torch.eager.compiler import dense_strides
-
-    if sorted(output.order) != list(range(len(output.sizes))):
-        raise _Foreign
-    if output.target < 0:
-        if dense_strides(output.sizes, output.order) != output.strides:
-            raise _Foreign
-        return
-    target = given[output.target]
-    if target.dtype != output.dtype:
-        raise _Foreign
-    if tuple(output.sizes) == target.shape and (target.expanded or target.is_scattered):
-        raise _Foreign
+def _returned(row: tuple[str, list[int]]) -> tuple[Any, ...]:
+    kind, places = row
+    return (kind, places) if kind == "list" else (kind, *places)
