@@ -21,6 +21,7 @@
 #include "planner/check/report.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
+#include "planner/recompute.h"
 #include "planner/schedule.h"
 #include "planner/serve/serve_check.h"
 #include "planner/stated_layers.h"
@@ -99,10 +100,22 @@ planner::SearchOptions search_of(const PlanOptions& options) {
   }
   search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";
-  if (options.recompute == "none") search.fixed.recompute = planner::Recompute::kNone;
-  if (options.recompute == "selective") search.fixed.recompute = planner::Recompute::kSelective;
-  if (options.recompute == "full") search.fixed.recompute = planner::Recompute::kFull;
   return search;
+}
+
+// The training program, with what its recomputation is asked for, and without what has no words in an export.
+planner::Stack stack_for(const PlanOptions& options, const arch::Tables& tables, planner::Kind kind) {
+  planner::Stack stack =
+      planner::stack_of(tables, options.stack.empty() ? planner::default_stack(kind) : options.stack);
+  const planner::Fixed& fixed = options.search.fixed;
+  const int layers = fixed.recompute_layers.value_or(0);
+  if (const std::string why = planner::unknown_to_because(stack, fixed.recompute, layers); !why.empty())
+    throw Fault(FaultKind::kInput, "plan.recompute", why,
+                layers > 0 ? "--stack megatron-core, or no --recompute-layers"
+                           : "--stack maxtext, or --recompute none, selective or full");
+  const bool has_words = options.format.empty() || options.format == "megatron";
+  if (!has_words && planner::recomputes_some(stack)) stack.recomputes = "none full";
+  return stack;
 }
 
 [[noreturn]] void refuse_none(const planner::Job& job, const PlanOptions& options,
@@ -151,8 +164,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
     }
   planner::compiled::CompiledLayers compiled;
   for (Planned& each : machines) {
-    each.stack = planner::stack_of(
-        tables, options.stack.empty() ? planner::default_stack(each.machine.kind) : options.stack);
+    each.stack = stack_for(options, tables, each.machine.kind);
     each.result = planner::search(job, each.machine, each.stack, search_of(options));
     if (!options.layer_times.empty()) {
       planner::StatedLayers stated(read_text_file(options.layer_times, "plan.file"), options.layer_times);
@@ -258,8 +270,14 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
       .add_option("--zero", fixed.zero,
                   "Fix what ZeRO shards: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
       ->check(whole_within(0, 3));
-  command.add_option("--recompute", options.recompute, "Fix the recomputation")
-      ->check(CLI::IsMember({"none", "selective", "full"}));
+  command
+      .add_option_function<std::string>(
+          "--recompute",
+          [&fixed](const std::string& name) { fixed.recompute = planner::recompute_named(name); },
+          fmt::format("Fix the recomputation: {}", fmt::join(planner::recompute_names(), ", ")))
+      ->check(CLI::IsMember(planner::recompute_names()));
+  degree("--recompute-layers", fixed.recompute_layers,
+         "Fix the blocks of a stage's chunk that are recomputed");
   command
       .add_option("--schedule", options.schedules,
                   fmt::format("Pipeline schedules to search: {} (default: 1f1b)",
@@ -397,7 +415,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command
       ->add_option("--export", options->format,
                    "Write plan 1 (or that of --explain) as a program or its configuration into the folder -o")
-      ->check(CLI::IsMember({"jax", "torchtitan", "nxdt", "megatron"}));
+      ->check(CLI::IsMember({"jax", "torchtitan", "nxdt", "megatron", "maxtext"}));
   command->add_option("-o,--output", options->folder, "The folder of --export (default: .)");
   command->add_option("--check", options->check, "Compare with published rows of a CSV file");
   command->add_flag("--rows", options->rows, "With --check: print every row");

@@ -80,6 +80,19 @@ std::vector<bool> windowed_blocks(const Job& job, const Layout& layout) {
   return blocks;
 }
 
+// MaxText has policies, and Megatron-LM some of the blocks.
+void check_recomputation(const Layout& layout, std::string_view program, bool has_layers) {
+  const bool is_policy = layout.recompute > Recompute::kSelective && layout.recompute < Recompute::kFull;
+  if (is_policy || (layout.recompute_layers > 0 && !has_layers))
+    refuse(
+        fmt::format(
+            "recomputation '{}'{} for {}", planner::to_string(layout.recompute),
+            layout.recompute_layers > 0 ? fmt::format(" of {} blocks a chunk", layout.recompute_layers) : "",
+            program),
+        has_layers ? "--recompute none, selective or full"
+                   : "--recompute none or full, without --recompute-layers");
+}
+
 // Patches and text are no parts of a sequence that ranks could share out evenly.
 void check_streams(const Job& job, const Layout& layout) {
   const Model& model = job.model;
@@ -125,6 +138,7 @@ std::string jax(const Job& job, const Line& line) {
                        planner::to_string(layout), model.layers, layout.pp, layout.vpp),
            "--pp and --vpp that divide the layers");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
+  check_recomputation(layout, "JAX", false);
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
   const nlohmann::ordered_json plan{
       {"instance", line.on->machine.instance},
@@ -213,7 +227,9 @@ std::string torchtitan(const Job& job, const Line& line) {
   if (layout.pp > 1)
     text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
                         schedule, layout.micro_batch);
+  check_recomputation(layout, "torchtitan", false);
   text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", planner::to_string(layout.recompute));
+  if (layout.recompute == Recompute::kSelective) text += "selective_ac_option = \"op\"\n";
   if (job.precision == Precision::kFp8)
     text += "\n[model.converters]\n# float8 products\nconverters = [\"float8\"]\n";
   return text;
@@ -227,6 +243,7 @@ std::string nxdt(const Job& job, const Line& line) {
     refuse(fmt::format("{} for NxD Training", planner::to_string(layout.schedule)), "--schedule 1f1b");
   if (layout.zero > 1) refuse(fmt::format("ZeRO-{} for NxD Training", int{layout.zero}), "--zero 0 or 1");
   if (layout.ep > 1 && layout.cp > 1) refuse("EP with CP for NxD Training", "one of the two");
+  check_recomputation(layout, "NxD Training", false);
   const Model& model = job.model;
   const char* granularity = layout.recompute == Recompute::kFull        ? "full"
                             : layout.recompute == Recompute::kSelective ? "selective"
@@ -251,6 +268,55 @@ std::string nxdt(const Job& job, const Line& line) {
   text +=
       fmt::format("precision:\n  type: {}\n", job.precision == Precision::kFp32 ? "fp32" : "mixed_precision");
   return text;
+}
+
+// Overrides of its base.yml; what is a power of a server's chips is on its fast links.
+std::string maxtext(const Job& job, const Line& line) {
+  const Layout& layout = line.plan->layout;
+  const Model& model = job.model;
+  const std::string text = planner::to_string(layout);
+  if (layout.pp > 1 || layout.sp || layout.ep > 1)
+    refuse(fmt::format("{} for MaxText", text), "--pp 1 --sp off, and --ep 1");
+  if (layout.zero == 1 || layout.zero == 2)
+    refuse(fmt::format("ZeRO-{} for MaxText", int{layout.zero}), "--zero 0 or 3");
+  if (layout.recompute == Recompute::kSelective || layout.recompute_layers > 0)
+    refuse(fmt::format("{} for MaxText", text),
+           "--recompute full, none or a policy of MaxText, without --recompute-layers");
+  if (layout.offload) refuse("offload of the optimizer for MaxText", "a plan without --offload");
+  if (!model.gated || !model.causal || model.latent() || model.experts > 0 || model.positions > 0 ||
+      model.layer_norms() || model.window_layers > 0)
+    refuse(fmt::format("{} for MaxText", model.name), "a dense decoder as Llama's");
+  const double sharing = double(layout.tp) * layout.cp, per_device = layout.micro_batch / sharing;
+  const int64_t server = line.on->machine.ranks_per_server;
+  const int64_t inside = std::max<int64_t>(1, std::min<int64_t>(layout.dp, server / int64_t(sharing)));
+  std::string out = fmt::format(
+      "# {} in the layout {}, by opentrn plan: python3 -m maxtext.trainers.pre_train.train maxtext.yml\n"
+      "base_config: \"base.yml\"\nmodel_name: \"default\"\ndecoder_block: \"llama2\"\n",
+      model.name, text);
+  const auto add = [&](const char* name, const auto& value) { out += fmt::format("{}: {}\n", name, value); };
+  add("base_emb_dim", model.hidden);
+  add("base_num_query_heads", model.heads);
+  add("base_num_kv_heads", model.kv_heads);
+  add("head_dim", model.head_dim);
+  add("base_mlp_dim", model.ffn);
+  add("base_num_decoder_layers", model.layers);
+  add("vocab_size", whole(model.vocabulary));
+  add("logits_via_embedding", model.tied);
+  add("max_target_length", whole(job.seq));
+  add("per_device_batch_size", per_device);
+  add("gradient_accumulation_steps", whole(job.global_batch / (double(layout.dp) * layout.micro_batch)));
+  const char* axis = layout.zero >= 3 ? "fsdp" : "data";
+  const char* other = layout.zero >= 3 ? "data" : "fsdp";
+  out +=
+      fmt::format("ici_{}_parallelism: {}\ndcn_{}_parallelism: {}\n", axis, inside, axis, layout.dp / inside);
+  out += fmt::format("ici_{}_parallelism: 1\ndcn_{}_parallelism: 1\n", other, other);
+  add("ici_tensor_parallelism", layout.tp);
+  add("ici_context_parallelism", layout.cp);
+  add("remat_policy", planner::to_string(layout.recompute));
+  add("scan_layers", true);
+  if (job.precision == Precision::kFp8) add("quantization", "fp8");
+  if (job.precision == Precision::kFp32) add("dtype", "float32");
+  return out;
 }
 
 std::string megatron(const Job& job, const Line& line) {
@@ -292,8 +358,12 @@ std::string megatron(const Job& job, const Line& line) {
     add("moe-ffn-hidden-size", model.expert_ffn);
     add("expert-model-parallel-size", layout.ep);
   }
-  if (layout.recompute == Recompute::kFull)
-    text += "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
+  check_recomputation(layout, "Megatron-LM", true);
+  if (layout.recompute == Recompute::kFull) {
+    text += fmt::format("--recompute-granularity full\n--recompute-method {}\n",
+                        layout.recompute_layers > 0 ? "block" : "uniform");
+    add("recompute-num-layers", std::max<int>(1, layout.recompute_layers));
+  }
   if (layout.recompute == Recompute::kSelective) text += "--recompute-granularity selective\n";
   if (job.precision != Precision::kFp32) text += "--bf16\n";
   if (job.precision == Precision::kFp8) add("fp8-format", "hybrid");
@@ -314,6 +384,9 @@ std::string export_plan(const Job& job, const Line& line, const std::string& for
   } else if (format == "nxdt") {
     name = "nxdt.yaml";
     text = nxdt(job, line);
+  } else if (format == "maxtext") {
+    name = "maxtext.yml";
+    text = maxtext(job, line);
   } else {
     name = "megatron.args";
     text = megatron(job, line);

@@ -10,6 +10,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/yaml_reader.h"
+#include "planner/recompute.h"
 #include "planner/schedule.h"
 
 namespace opentrn::cli {
@@ -130,9 +131,10 @@ void read_fixed(const JobReader& read, const YAML::Node& node, PlanOptions& opti
              std::optional<int>(read.one_of(each, "zero", {"0", "1", "2", "3"})[0] - '0'));
   };
   keys["recompute"] = [&](const YAML::Node& each) {
-    read.set(each, "--recompute", options.recompute, {},
-             read.one_of(each, "recompute", {"none", "selective", "full"}));
+    read.set(each, "--recompute", fixed.recompute, {},
+             planner::recompute_named(read.one_of(each, "recompute", planner::recompute_names())));
   };
+  degree("recompute_layers", fixed.recompute_layers);
   keys["sp"] = [&](const YAML::Node& each) {
     read.set(each, "--sp", options.sp, {}, read.one_of(each, "sp", {"on", "off"}));
   };
@@ -182,7 +184,9 @@ void refuse_of_the_other_kind(const JobReader& read, const YAML::Node& node) {
     refuse(node, "", {"model", "precision", "stack", "serve"}, hint);
     refuse(node["data"], "data.", {"seq", "global_batch", "tokens"}, hint);
     refuse(node["fix"], "fix.",
-           {"cp", "pp", "vpp", "ep", "zero", "micro_batch", "recompute", "sp", "schedule", "offload"}, hint);
+           {"cp", "pp", "vpp", "ep", "zero", "micro_batch", "recompute", "recompute_layers", "sp", "schedule",
+            "offload"},
+           hint);
   } else if (node.IsMap()) {
     refuse(node["data"], "data.", {"steps"}, "of a program: step: train.mlir");
     refuse(node["fix"], "fix.", {"mesh", "shard"}, "of a program: step: train.mlir");
@@ -317,7 +321,7 @@ void read_document(const JobReader& read, const YAML::Node& node, const std::str
        {"fix",
         [&](const YAML::Node& each) {
           read_fixed(read, each, options);
-          read.mark(each, "fix", {"plan.layout"}, options);
+          read.mark(each, "fix", {"plan.layout", "plan.recompute"}, options);
         }},
        {"price", [&](const YAML::Node& price) {
           read.mapping(price, "price",

@@ -53,7 +53,7 @@ struct PlanOptions {
   planner::SearchOptions search;
   std::vector<std::string> schedules;
   std::string layer_times;  // a file of stated ones
-  std::string recompute, sp, price_file, html, format, folder;
+  std::string sp, price_file, html, format, folder;
   planner::PriceQuery price;
   std::string reliability;  // whose failures, of `opentrn goodput --profiles`; empty: none are counted
   double checkpoint_gb_s = 0, restart_s = 0;

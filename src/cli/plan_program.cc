@@ -284,11 +284,17 @@ void check_program_options(const CLI::App& command, const PlanOptions& options) 
                  "only for a program, and none is given (a .mlir, .pb, .onnx or .pt2 file)", "plan.program");
     return;
   }
-  refuse_given(command,
-               {"--seq",         "--global-batch", "--tokens",  "--precision", "--stack",  "--serve",
-                "--cp",          "--pp",           "--vpp",     "--ep",        "--zero",   "--micro-batch",
-                "--recompute",   "--schedule",     "--offload", "--sp",        "--export", "--check",
-                "--layer-times", "--exhaustive",   "--links"},
+  refuse_given(command, {"--seq",        "--global-batch",
+                         "--tokens",     "--precision",
+                         "--stack",      "--serve",
+                         "--cp",         "--pp",
+                         "--vpp",        "--ep",
+                         "--zero",       "--micro-batch",
+                         "--recompute",  "--recompute-layers",
+                         "--schedule",   "--offload",
+                         "--sp",         "--export",
+                         "--check",      "--layer-times",
+                         "--exhaustive", "--links"},
                "only for a model, and a program says these itself", "plan.program");
   if (!options.program.shard.empty() && options.program.mesh.empty())
     throw Fault(FaultKind::kInput, "plan.program", "--shard, and no mesh", "--mesh dp=2,tp=4");

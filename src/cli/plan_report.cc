@@ -91,6 +91,7 @@ nlohmann::ordered_json layout_json(const planner::Layout& layout) {
           {"sp", layout.sp},
           {"offload", layout.offload},
           {"recompute", planner::to_string(layout.recompute)},
+          {"recompute_layers", layout.recompute_layers},
           {"micro_batch", layout.micro_batch}};
 }
 

@@ -345,27 +345,29 @@ void check_serve_options(const PlanOptions& options) {
     refuse_serve("lengths, limits or rates of requests, and no --serve", "--serve plans inference");
   if (!serve.on) return;
   const planner::Fixed& fixed = options.search.fixed;
-  const std::pair<bool, const char*> training[] = {{options.seq > 0, "--seq"},
-                                                   {options.global_batch > 0, "--global-batch"},
-                                                   {options.tokens > 0, "--tokens"},
-                                                   {!options.recompute.empty(), "--recompute"},
-                                                   {!options.sp.empty(), "--sp"},
-                                                   {!options.stack.empty(), "--stack"},
-                                                   {fixed.pp.has_value(), "--pp"},
-                                                   {fixed.cp.has_value(), "--cp"},
-                                                   {fixed.ep.has_value(), "--ep"},
-                                                   {fixed.dp.has_value(), "--dp"},
-                                                   {fixed.vpp.has_value(), "--vpp"},
-                                                   {fixed.zero.has_value(), "--zero"},
-                                                   {!options.html.empty(), "--html"},
-                                                   {fixed.micro_batch.has_value(), "--micro-batch"},
-                                                   {options.explain > 0, "--explain"},
-                                                   {!options.reliability.empty(), "--reliability"},
-                                                   {options.exhaustive, "--exhaustive"},
-                                                   {!options.format.empty(), "--export"},
-                                                   {!options.schedules.empty(), "--schedule"},
-                                                   {fixed.offload, "--offload"},
-                                                   {!options.layer_times.empty(), "--layer-times"}};
+  const std::pair<bool, const char*> training[] = {
+      {options.seq > 0, "--seq"},
+      {options.global_batch > 0, "--global-batch"},
+      {options.tokens > 0, "--tokens"},
+      {options.search.fixed.recompute.has_value(), "--recompute"},
+      {options.search.fixed.recompute_layers.has_value(), "--recompute-layers"},
+      {!options.sp.empty(), "--sp"},
+      {!options.stack.empty(), "--stack"},
+      {fixed.pp.has_value(), "--pp"},
+      {fixed.cp.has_value(), "--cp"},
+      {fixed.ep.has_value(), "--ep"},
+      {fixed.dp.has_value(), "--dp"},
+      {fixed.vpp.has_value(), "--vpp"},
+      {fixed.zero.has_value(), "--zero"},
+      {!options.html.empty(), "--html"},
+      {fixed.micro_batch.has_value(), "--micro-batch"},
+      {options.explain > 0, "--explain"},
+      {!options.reliability.empty(), "--reliability"},
+      {options.exhaustive, "--exhaustive"},
+      {!options.format.empty(), "--export"},
+      {!options.schedules.empty(), "--schedule"},
+      {fixed.offload, "--offload"},
+      {!options.layer_times.empty(), "--layer-times"}};
   for (const auto& [given, name] : training)
     if (given) refuse_serve(fmt::format("{} with --serve", name), "it is of training plans");
 }

@@ -317,6 +317,55 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
   EXPECT_THAT(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "3"}).err, HasSubstr("ZeRO-3"));
 }
 
+// What the blocks run again, in the words of the program that has it.
+TEST(Plan, RecomputationIsInTheWordsOfItsProgram) {
+  const TemporaryFolderForTest folder;
+  const std::string into = folder.path().string();
+  const auto planned = [&](std::vector<const char*> more) {
+    std::vector<const char*> words = {"plan", "Llama-3.1-70B", "--instance", "p5.48xlarge",    "--count",
+                                      "8",    "--seq",         "4096",       "--global-batch", "128",
+                                      "-o",   into.c_str()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_for_test(words);
+  };
+  const auto text = [&](const char* name) {
+    std::ifstream in(folder.path() / name);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  };
+  const std::vector<const char*> stages = {
+      "--tp", "8",       "--pp", "4", "--vpp", "5", "--zero", "1", "--micro-batch", "1", "--recompute-layers",
+      "2",    "--export"};
+  const auto staged = [&](const char* format) {
+    std::vector<const char*> words = stages;
+    words.push_back(format);
+    return planned(words);
+  };
+  const Ran some = staged("megatron");
+  ASSERT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("full:2"));
+  EXPECT_THAT(
+      text("megatron.args"),
+      HasSubstr("--recompute-granularity full\n--recompute-method block\n--recompute-num-layers 2\n"));
+  EXPECT_THAT(planned({"--recompute-layers", "2", "--zero", "3", "--export", "torchtitan"}).err,
+              HasSubstr("[plan.export]"));
+  EXPECT_THAT(planned({"--recompute-layers", "2", "--stack", "maxtext", "--export", "maxtext"}).err,
+              HasSubstr("[plan.recompute]"));
+  EXPECT_THAT(planned({"--recompute", "save_qkv_proj", "--export", "maxtext"}).err,
+              HasSubstr("--stack maxtext"));
+  const Ran policy = planned({"--stack", "maxtext", "--recompute", "save_qkv_proj", "--zero", "3", "--pp",
+                              "1", "--tp", "1", "--export", "maxtext"});
+  ASSERT_EQ(policy.code, 0) << policy.err;
+  EXPECT_THAT(text("maxtext.yml"), HasSubstr("remat_policy: save_qkv_proj\n"));
+  EXPECT_THAT(text("maxtext.yml"), HasSubstr("ici_fsdp_parallelism: 8\ndcn_fsdp_parallelism: 8\n"));
+  // A search finds a policy between none, which does not fit, and all.
+  const Ran searched = planned({"--stack", "maxtext", "--zero", "3", "--pp", "1", "--tp", "1",
+                                "--micro-batch", "2", "--top", "1", "--export", "maxtext"});
+  ASSERT_EQ(searched.code, 0) << searched.err;
+  EXPECT_EQ(text("maxtext.yml").find("remat_policy: full"), std::string::npos);
+}
+
 TEST(Plan, SearchesSchedulesThatAreAskedFor) {
   const auto plans = [](std::vector<const char*> more) {
     std::vector<const char*> words = {
@@ -406,6 +455,9 @@ TEST(Plan, AJobThatCannotBeIsNamedByKeyAndLine) {
       {with("fix: {schedule: gpip}"), {"line 4", "'schedule' is 'gpip'", "gpipe"}},
       {with("fix: {pp: 1, schedule: zb-ticks}"), {"line 4", "'fix'", "pp is 1, and ZB in ticks"}},
       {with("fix: {pp: 1, vpp: 2}"), {"line 4", "'fix'", "pp is 1, and vpp 2"}},
+      {with("fix: {recompute: some}"), {"line 4", "'recompute' is 'some'", "save_qkv_proj"}},
+      {with("fix: {recompute: minimal}"), {"line 4", "'fix'", "a policy of MaxText"}},
+      {with("fix: {recompute_layers: 2, recompute: none}"), {"line 4", "'fix'", "all blocks or none"}},
       {with("fix: {offload: maybe}"), {"line 4", "'offload' is 'maybe'", "on, off"}},
       {with("stack: none-such"), {"line 4", "'stack'", "none-such", "neuron"}},
       {with("step: train.stablehlo"), {"line 1", "'model' beside 'step'"}},

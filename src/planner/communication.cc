@@ -72,6 +72,18 @@ double all_to_all_s(const Machine& machine, Group group, double bytes) {
          (at.domains > 1 ? machine.across.latency_s : machine.inside.latency_s);
 }
 
+double forwarded_s(const Machine& machine, Group group, double bytes, double copies) {
+  if (machine.links || group.ranks <= 1 || bytes <= 0) return all_to_all_s(machine, group, bytes);
+  const Placed at = placed(machine, group);
+  if (at.domains <= 1) return all_to_all_s(machine, group, bytes);
+  // Of copies that go anywhere with the same probability, the domains that at least one goes to.
+  const double met = at.domains * (1 - std::pow(1 - 1 / at.domains, copies));
+  const double across = bytes / copies * met * (at.domains - 1) / at.domains;
+  const double inside = bytes * (at.inside - 1) / at.inside;
+  return std::max(inside / inside_tier(machine, at.inside).bytes_s, across / machine.across.bytes_s) +
+         machine.across.latency_s + machine.inside.latency_s;
+}
+
 double inside_rank_s(const Machine& machine, double bytes) {
   const double cores = machine.cores_per_rank;
   if (cores <= 1 || machine.inside_rank.bytes_s <= 0 || bytes <= 0) return 0;

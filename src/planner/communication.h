@@ -32,6 +32,8 @@ struct Call {
 double all_gather_s(const Machine& machine, Group group, double bytes);
 double all_reduce_s(const Machine& machine, Group group, double bytes);
 double all_to_all_s(const Machine& machine, Group group, double bytes);
+// ... of so many copies of each token, of which one goes to a domain and is forwarded inside it (DeepEP).
+double forwarded_s(const Machine& machine, Group group, double bytes, double copies);
 // What the physical cores of a rank exchange to add up `bytes` that each has terms of: a reduce-scatter among
 // them, whose parts all of them read from their HBM (decision 0151). 0 for a rank of one core.
 double inside_rank_s(const Machine& machine, double bytes);

@@ -18,7 +18,22 @@ struct Job {
   double tokens = 0;  // of the whole training; 0: not stated
 };
 
-enum class Recompute : uint8_t { kNone, kSelective, kFull };  // kSelective: attention's inside only
+// Which blocks run forward again in the backward pass, by the names of the programs that have them
+// (recompute.h).
+enum class Recompute : uint8_t {
+  kNone,
+  kSelective,  // Megatron's: attention's inside; torchtitan's: every second product
+  kMinimalWithContext,
+  kMinimal,
+  kSaveDotWithContextExceptMlp,
+  kSaveDotExceptMlpwi,
+  kSaveDotExceptMlp,
+  kSaveQkvProj,
+  kSaveOutProj,
+  kQkvProjOffloaded,
+  kMinimalOffloaded,
+  kFull
+};
 
 // In which order a pipeline's ranks do their passes (schedule.h). k1F1B with chunks is the interleaved one.
 enum class Schedule : uint8_t {
@@ -44,8 +59,9 @@ struct Layout {
   bool offload = false;  // optimizer states are in the host's memory, which does their update
   bool sp = false;       // norms and residuals are cut over tp as well
   Recompute recompute = Recompute::kNone;
-  int32_t micro_batch = 1;  // sequences
-  int32_t shard = 0;        // ranks that ZeRO cuts over; 0: all of dp * cp
+  int16_t recompute_layers = 0;  // of a stage's chunk, the blocks that do; 0: all of them
+  int32_t micro_batch = 1;       // sequences
+  int32_t shard = 0;             // ranks that ZeRO cuts over; 0: all of dp * cp
 
   int64_t ranks() const { return int64_t{tp} * cp * pp * dp; }
   bool operator==(const Layout&) const = default;

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "planner/memory.h"
+#include "planner/recompute.h"
+
 namespace opentrn::planner {
 namespace {
 
@@ -146,11 +149,21 @@ double elementwise_bytes(const Model& model, const Layout& layout, double ffn_pe
   return replicated * (norms + residuals) + qkv + activation;
 }
 
-void add_linear(BlockTime& time, const Linear& linear) {
-  time.forward += linear.forward;
-  time.backward += linear.backward;
-  time.weights += linear.weights;
+void add_linear(Linear& sum, const Linear& linear) {
+  sum.forward += linear.forward;
+  sum.backward += linear.backward;
+  sum.weights += linear.weights;
 }
+
+// A block's products: those of queries, keys and values, attention's output layer, the MLP's first and last.
+struct Products {
+  Linear projections, out, in, down;
+  Linear all() const {
+    Linear sum = projections;
+    for (const Linear& each : {out, in, down}) add_linear(sum, each);
+    return sum;
+  }
+};
 
 // A layer that every stream of a model has of its own, for its share of the tokens.
 Linear streams_s(const Job& job, const Rates& rates, double tokens, double in, double out) {
@@ -164,12 +177,12 @@ Linear streams_s(const Job& job, const Rates& rates, double tokens, double in, d
   return both;
 }
 
-void add_projections(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout,
+void add_projections(Products& products, const Job& job, const Rates& rates, const Layout& layout,
                      double tokens) {
   const Model& model = job.model;
   const double tp = layout.tp;
   const auto linear = [&](double in, double out) {
-    add_linear(time, streams_s(job, rates, tokens, in, out));
+    add_linear(products.projections, streams_s(job, rates, tokens, in, out));
   };
   if (model.latent()) {
     const double query_dim = double(model.heads) * (model.nope_dim + model.rope_dim) / tp;
@@ -181,33 +194,58 @@ void add_projections(BlockTime& time, const Job& job, const Rates& rates, const 
     }
     linear(model.hidden, model.kv_rank + model.rope_dim);
     linear(model.kv_rank, double(model.heads) * (model.nope_dim + model.value_dim) / tp);
-    linear(double(model.heads) * model.value_dim / tp, model.hidden);
+    products.out = streams_s(job, rates, tokens, double(model.heads) * model.value_dim / tp, model.hidden);
     return;
   }
   const double kv = std::max(1.0, model.kv_heads / tp) * model.head_dim;
   linear(model.hidden, double(model.heads) * model.head_dim / tp + 2 * kv);
-  linear(double(model.heads) * model.head_dim / tp, model.hidden);
+  products.out = streams_s(job, rates, tokens, double(model.heads) * model.head_dim / tp, model.hidden);
 }
 
-void add_mlp(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout, double tokens,
+void add_mlp(Products& products, const Job& job, const Rates& rates, const Layout& layout, double tokens,
              bool with_experts) {
   const Model& model = job.model;
   const double gates = model.gated ? 2 : 1;
   if (!with_experts) {
-    add_linear(time, streams_s(job, rates, tokens, model.hidden, gates * model.ffn / layout.tp));
-    add_linear(time, streams_s(job, rates, tokens, double(model.ffn) / layout.tp, model.hidden));
+    products.in = streams_s(job, rates, tokens, model.hidden, gates * model.ffn / layout.tp);
+    products.down = streams_s(job, rates, tokens, double(model.ffn) / layout.tp, model.hidden);
     return;
   }
   // Tokens spread evenly: a rank's experts see as many as its own tokens ask for. Experts are cut over tp too
   // where ep does not divide them finer.
   const double local = double(model.experts) / layout.ep;
   const double each = tokens * model.active_experts / local;
-  add_linear(time, linear_s(job, rates, each, model.hidden, gates * model.expert_ffn / layout.tp, local));
-  add_linear(time, linear_s(job, rates, each, double(model.expert_ffn) / layout.tp, model.hidden, local));
+  products.in = linear_s(job, rates, each, model.hidden, gates * model.expert_ffn / layout.tp, local);
+  products.down = linear_s(job, rates, each, double(model.expert_ffn) / layout.tp, model.hidden, local);
   if (model.shared_ffn > 0) {
-    add_linear(time, linear_s(job, rates, tokens, model.hidden, gates * model.shared_ffn / layout.tp));
-    add_linear(time, linear_s(job, rates, tokens, double(model.shared_ffn) / layout.tp, model.hidden));
+    add_linear(products.in, linear_s(job, rates, tokens, model.hidden, gates * model.shared_ffn / layout.tp));
+    add_linear(products.down,
+               linear_s(job, rates, tokens, double(model.shared_ffn) / layout.tp, model.hidden));
   }
+}
+
+// What a block runs forward again where it does not run all: what nothing keeps of its products, attention,
+// and all that is bound by memory.
+std::optional<double> again_s(const Job& job, const Stack& stack, const Layout& layout,
+                              const Products& products, double attention, double moved, bool with_experts) {
+  const Model& model = job.model;
+  const auto kept = kept_products(layout.recompute, stack, with_experts);
+  if (!kept) {
+    if (layout.recompute != Recompute::kFull || !stack.skips_last_product || with_experts)
+      return std::nullopt;
+    return products.all().forward - products.down.forward + attention + moved;
+  }
+  const HeadWidths widths = head_widths(model, layout.tp);
+  const double held =
+      (kept->query ? widths.query : 0) + (kept->key ? widths.key : 0) + (kept->value ? widths.value : 0);
+  const double gates = model.gated ? 2 : 1;
+  const double again_in = 1 - (double(kept->up) + (model.gated ? double(kept->gate) : 0)) / gates;
+  double again = products.projections.forward * (1 - held / widths.all()) + moved;
+  if (!kept->context) again += attention;
+  if (!kept->out) again += products.out.forward;
+  again += products.in.forward * again_in;
+  if (with_experts && !kept->down) again += products.down.forward;
+  return again;
 }
 
 }  // namespace
@@ -218,9 +256,11 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
   const Rates& rates = machine.rates;
   const double tokens = layout.micro_batch * job.seq / layout.cp * filled(model, stack, job.seq).tokens;
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  Products products;
+  add_projections(products, job, rates, layout, tokens);
+  add_mlp(products, job, rates, layout, tokens, with_experts);
+  const Linear all = products.all();
   BlockTime time;
-  add_projections(time, job, rates, layout, tokens);
-  add_mlp(time, job, rates, layout, tokens, with_experts);
   const Linear attention = attention_s(job, machine, stack, layout);
   const double width =
       with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn : double(model.ffn);
@@ -228,10 +268,15 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
   const double routing = with_experts ? 4.0 * element * model.active_experts * model.hidden : 0;
   const double moved = tokens * (elementwise_bytes(model, layout, width / layout.tp, element) + routing) *
                        stack.elementwise / rates.memory_bytes_s;
-  time.forward = (time.forward + attention.forward + moved) / stack.compute_efficiency;
-  time.backward = (time.backward + attention.backward + 1.7 * moved) / stack.compute_efficiency;
+  time.forward = (all.forward + attention.forward + moved) / stack.compute_efficiency;
+  time.backward = (all.backward + attention.backward + 1.7 * moved) / stack.compute_efficiency;
   time.attention_inside = attention.forward / stack.compute_efficiency;
-  time.weights /= stack.compute_efficiency;
+  time.weights = all.weights / stack.compute_efficiency;
+  time.again = again_s(job, stack, layout, products, attention.forward, moved, with_experts);
+  if (time.again) *time.again = std::max(*time.again / stack.compute_efficiency, stack.host_block_s);
+  if (const auto kept = kept_products(layout.recompute, stack, with_experts); kept && kept->on_host)
+    time.kept_bytes =
+        layout.micro_batch * job.seq / layout.cp * kept_product_bytes(job, layout, *kept, with_experts);
   time.forward = std::max(time.forward, stack.host_block_s);
   time.backward = std::max(time.backward, 2 * stack.host_block_s);
   return time;

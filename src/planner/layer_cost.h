@@ -25,6 +25,7 @@ struct BlockTime {
   double attention_inside = 0;
   double weights = 0;           // of backward: the weights' gradients
   std::optional<double> again;  // forward where it is run for the backward pass alone, if that is less
+  double kept_bytes = 0;        // on the host, of what it gives
 };
 
 BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,

@@ -1,18 +1,11 @@
 #include <fmt/format.h>
 
+#include "planner/memory.h"
+#include "planner/recompute.h"
 #include "planner/schedule.h"
 #include "planner/step.h"
 
 namespace opentrn::planner {
-
-std::string_view to_string(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::kNone: return "none";
-    case Recompute::kSelective: return "selective";
-    case Recompute::kFull: return "full";
-  }
-  return "?";
-}
 
 std::string_view to_string(Precision precision) {
   switch (precision) {
@@ -40,6 +33,7 @@ std::string to_string(const Layout& layout) {
   if (layout.offload) text += " offload";
   text += fmt::format(" Z{} mb{}", int{layout.zero}, layout.micro_batch);
   if (layout.recompute != Recompute::kNone) text += fmt::format(" {}", to_string(layout.recompute));
+  if (layout.recompute_layers > 0) text += fmt::format(":{}", layout.recompute_layers);
   return text;
 }
 
@@ -80,8 +74,9 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
   if (is_v_shaped(layout.schedule) && !divides(model.layers, 2 * int64_t{layout.pp}))
     return fmt::format("{} has two chunks on each of {} stages, which do not divide {} layers",
                        to_string(layout.schedule), layout.pp, model.layers);
-  if (in_ticks && layout.recompute != Recompute::kFull)
-    return fmt::format("blocks of {} run forward again: --recompute full", to_string(layout.schedule));
+  if (in_ticks && (layout.recompute != Recompute::kFull || layout.recompute_layers > 0))
+    return fmt::format("all blocks of {} run forward again: --recompute full", to_string(layout.schedule));
+  if (std::string why = no_recomputation_because(model, layout); !why.empty()) return why;
   if (layout.ep > 1 && model.experts == 0) return fmt::format("ep {} of a model without experts", layout.ep);
   if (layout.ep > 1 && !divides(model.experts, layout.ep))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);

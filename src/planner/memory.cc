@@ -18,6 +18,11 @@ double expert_share(const Model& model) {
   return model.layers > 0 ? double(model.expert_layers()) / model.layers : 0;
 }
 
+double mlp_width(const Model& model, bool with_experts) {
+  return with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
+                      : double(model.ffn);
+}
+
 // Dense weights and experts of a rank: experts are cut over ep ranks, and their copies over fewer.
 struct Held {
   double dense = 0, experts = 0;
@@ -84,13 +89,18 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   // The second stage keeps one micro-batch less than the first, once the first has more than all of them.
   if (!first && !last && !all_alike) flights = std::min(double(count), std::max(1.0, flights - 1));
   const double blocks = blocks_of(model, layout, first, last), share = expert_share(model);
-  const double kept = (1 - share) * kept_bytes_per_token(job, stack, layout, false) +
-                      share * (model.experts > 0 ? kept_bytes_per_token(job, stack, layout, true) : 0);
-  memory.activations = tokens * blocks * kept * std::max(1.0, flights);
-  // A block that is recomputed is whole for the time of its backward pass, with its gradients.
+  const auto kept = [&](const Layout& of) {
+    return (1 - share) * kept_bytes_per_token(job, stack, of, false) +
+           share * (model.experts > 0 ? kept_bytes_per_token(job, stack, of, true) : 0);
+  };
   Layout whole = layout;
   whole.recompute = Recompute::kNone;
-  if (layout.recompute != Recompute::kNone)
+  const double again = blocks_again(layout, blocks);
+  const double of_blocks =
+      (again > 0 ? again * kept(layout) : 0) + (again < blocks ? (blocks - again) * kept(whole) : 0);
+  memory.activations = tokens * of_blocks * std::max(1.0, flights);
+  // A block that is recomputed is whole for the time of its backward pass, with its gradients.
+  if (again > 0)
     memory.working += tokens * kept_bytes_per_token(job, stack, whole, model.expert_layers() > 0);
   const bool shares = shares_ends(layout.schedule);
   if (last || shares)
@@ -165,32 +175,48 @@ double expert_parameters_per_rank(const Model& model, const Layout& layout) {
   return held(model, layout, false, false).experts;
 }
 
+HeadWidths head_widths(const Model& model, int tp) {
+  const double heads = model.heads, keys = std::max(tp, model.kv_heads);
+  const double turned = model.nope_dim + model.rope_dim;
+  if (model.latent())
+    return {heads * turned, heads * turned, heads * model.value_dim, heads * model.value_dim};
+  return {heads * model.head_dim, keys * model.head_dim, keys * model.head_dim, heads * model.head_dim};
+}
+
+double kept_product_bytes(const Job& job, const Layout& layout, const KeptProducts& kept, bool with_experts) {
+  const Model& model = job.model;
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const HeadWidths widths = head_widths(model, layout.tp);
+  const double cut =
+      (kept.query ? widths.query : 0) + (kept.key ? widths.key : 0) + (kept.value ? widths.value : 0) +
+      (kept.context ? widths.out : 0) +
+      mlp_width(model, with_experts) * (double(kept.up) + (model.gated ? double(kept.gate) : 0));
+  const double wide = double(kept.out) + (kept.down ? with_experts ? model.active_experts : 1 : 0);
+  return element * (cut / layout.tp + wide * model.hidden / (layout.sp ? layout.tp : 1));
+}
+
 double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& layout, bool with_experts) {
   const Model& model = job.model;
   const double h = model.hidden, tp = layout.tp, element = job.precision == Precision::kFp32 ? 4 : 2;
   const double cut = layout.sp ? tp : 1;
   if (layout.recompute == Recompute::kFull) return element * h / cut;
+  if (const auto kept = kept_products(layout.recompute, stack, with_experts))
+    return element * h / cut + (kept->on_host ? 0 : kept_product_bytes(job, layout, *kept, with_experts));
   const double mask = model.dropout ? 1 : 0;
   // Inputs of two norms and of the two products behind them, and dropout's masks: of all of a token's width.
   const double wide =
       (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
-  const double q = double(model.heads) * (model.latent() ? model.nope_dim + model.rope_dim : model.head_dim);
-  // All ranks together: each has a head of keys and values, also where there are fewer heads than ranks.
-  const double kv = model.latent() ? double(model.heads) * (model.nope_dim + model.rope_dim + model.value_dim)
-                                   : 2.0 * std::max<double>(tp, model.kv_heads) * model.head_dim;
-  const double out = double(model.heads) * (model.latent() ? model.value_dim : model.head_dim);
-  const double ffn =
-      with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn : double(model.ffn);
+  const HeadWidths widths = head_widths(model, layout.tp);
+  const double ffn = mlp_width(model, with_experts);
   const double routed = with_experts ? 2 * element * model.active_experts * h / cut : 0;
   // What only feeds a product is kept as the product reads it.
   const double fed = job.precision == Precision::kFp8 ? 1 : element;
-  const double inner = element * (q + kv) + fed * out + ffn * (element * (model.gated ? 2 : 1) + fed);
+  const double inner =
+      element * widths.all() + fed * widths.out + ffn * (element * (model.gated ? 2 : 1) + fed);
   double scores = 0;
   if (!stack.flash && layout.recompute == Recompute::kNone)
     scores = model.heads * job.seq * (model.dropout ? 2 * element + 1 : 2 * element);
   const double all = (wide + routed + (inner + scores) / tp) * stack.kept_share;
-  if (layout.recompute == Recompute::kSelective && stack.selective_kept > 0)
-    return element * h / cut + stack.selective_kept * all;
   return all;
 }
 

@@ -5,6 +5,7 @@
 
 #include "planner/job.h"
 #include "planner/machine.h"
+#include "planner/recompute.h"
 #include "planner/stack.h"
 
 namespace opentrn::planner {
@@ -21,6 +22,18 @@ struct Memory {
 
 // Activations that a token's pass through one block leaves for the backward pass, in bytes on one rank.
 double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& layout, bool with_experts);
+
+// Of all heads together, features of a token on all of tp ranks: each has a head of keys and values, also
+// where there are fewer heads than ranks.
+struct HeadWidths {
+  double query = 0, key = 0, value = 0;
+  double out = 0;  // of what attention gives
+  double all() const { return query + key + value; }
+};
+HeadWidths head_widths(const Model& model, int tp);
+
+// Bytes on one rank that these products of a block leave of a token, its input apart.
+double kept_product_bytes(const Job& job, const Layout& layout, const KeptProducts& kept, bool with_experts);
 
 // Of the first stage, the second or the last, whichever needs most.
 Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);

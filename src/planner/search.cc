@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "planner/memory.h"
+#include "planner/recompute.h"
 #include "planner/schedule.h"
 
 namespace opentrn::planner {
@@ -24,8 +26,8 @@ std::vector<int> either(const std::optional<int>& fixed, std::vector<int> all) {
 }
 
 auto order(const Layout& a) {
-  return std::tuple(a.tp, a.cp, a.pp, a.vpp, a.ep, a.dp, a.zero, a.sp, a.recompute, a.micro_batch,
-                    a.schedule);
+  return std::tuple(a.tp, a.cp, a.pp, a.vpp, a.ep, a.dp, a.zero, a.sp, a.recompute, a.recompute_layers,
+                    a.micro_batch, a.schedule);
 }
 
 bool before(const Estimate& a, const Estimate& b) {
@@ -99,10 +101,10 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
   for (const Schedule schedule :
        fixed.schedules.empty() || layout.pp == 1 ? std::vector<Schedule>{Schedule::k1F1B} : fixed.schedules)
     for (const bool sp : sps) ways.emplace_back(schedule, sp);
-  // With fused attention nothing is left that selective recomputation would drop.
-  std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
-  if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
+  std::vector<Recompute> modes = searched(stack, job.model.experts > 0);
+  if (fixed.recompute_layers) modes = {Recompute::kFull};
   if (fixed.recompute) modes = {*fixed.recompute};
+  const bool some_blocks = !fixed.recompute && !fixed.recompute_layers && recomputes_some(stack);
   const int longest = layout.pp > 1 ? blocks_per_stage(job.model, layout) : 1;
   const bool is_even = job.model.layers % layout.pp == 0 || ends_count_as_blocks(job.model, layout);
   for (const int vpp : either(fixed.vpp, is_even ? divisors(longest, 16) : std::vector<int>{1}))
@@ -114,6 +116,7 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
         layout.schedule = schedule;
         layout.sp = sp;
         layout.recompute = shares_ends(schedule) ? Recompute::kFull : Recompute::kNone;
+        layout.recompute_layers = 0;
         if (!illegal_because(job, machine, layout).empty()) continue;
         for (const int zero : zeros)
           for (const Recompute mode : modes) {
@@ -121,6 +124,14 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
             interrupt::poll();
             layout.zero = static_cast<int8_t>(zero);
             layout.recompute = mode;
+            layout.recompute_layers = static_cast<int16_t>(fixed.recompute_layers.value_or(0));
+            if (fixed.recompute_layers && !no_recomputation_because(job.model, layout).empty()) continue;
+            take(layout);
+            const int some = some_blocks && mode == Recompute::kFull && !shares_ends(schedule)
+                                 ? fewest_again(job, machine, stack, layout)
+                                 : 0;
+            if (some == 0) continue;
+            layout.recompute_layers = static_cast<int16_t>(some);
             take(layout);
           }
       }
@@ -211,8 +222,9 @@ std::string none_legal_because(const Job& job, const Machine& machine, const Fix
       layout.tp = rest;
   }
   if (!fixed.schedules.empty() && layout.pp > 1) layout.schedule = fixed.schedules.front();
-  layout.recompute =
-      fixed.recompute.value_or(shares_ends(layout.schedule) ? Recompute::kFull : Recompute::kNone);
+  const bool is_full = shares_ends(layout.schedule) || fixed.recompute_layers.value_or(0) > 0;
+  layout.recompute = fixed.recompute.value_or(is_full ? Recompute::kFull : Recompute::kNone);
+  layout.recompute_layers = static_cast<int16_t>(std::min(fixed.recompute_layers.value_or(0), 32767));
   return illegal_because(job, machine, layout);
 }
 
@@ -224,7 +236,10 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
                             (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0)) +
                         model.input_parameters + model.class_parameters();
   const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
-  const double again = layout.recompute == Recompute::kFull ? 8 : 6;
+  // Of what runs forward again the last product may be left out, which is at most half of a block's.
+  const double full = stack.skips_last_product ? 1 : 2, blocks = blocks_per_stage(model, layout);
+  const double again =
+      6 + (layout.recompute == Recompute::kFull ? full * blocks_again(layout, blocks) / blocks : 0);
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
                          machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);

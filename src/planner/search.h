@@ -16,7 +16,8 @@ struct Fixed {
   std::optional<bool> sp;
   bool offload = false;  // optimizer states in the host's memory
   std::optional<Recompute> recompute;
-  std::vector<Schedule> schedules;  // of pipelines; empty: 1F1B and its interleaved form
+  std::optional<int> recompute_layers;  // of a chunk, the blocks that run forward again
+  std::vector<Schedule> schedules;      // of pipelines; empty: 1F1B and its interleaved form
 };
 
 struct SearchOptions {

@@ -35,8 +35,9 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
   stack.kept_share = number("kept_share");
   stack.flash_share = number("flash_share");
   stack.score_passes = number("score_passes");
-  stack.selective_kept = number("selective_kept");
-  stack.selective_again = number("selective_again");
+  stack.recomputes = fact("recomputes").as<std::string>();
+  stack.every_second_product = fact("every_second_product").as<bool>();
+  stack.skips_last_product = fact("skips_last_product").as<bool>();
   stack.balances_context = fact("balances_context").as<bool>();
   stack.adds_gradients = fact("adds_gradients").as<bool>();
   stack.output_share = number("output_share");

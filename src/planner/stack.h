@@ -26,11 +26,13 @@ struct Stack {
   double flash_share = 1;            // of the chip's best fused attention, by this program's
   bool counts_passes = false;        // score_passes is of models without dropout, too
   double score_passes = 4.5;         // reads and writes of unfused attention's scores beside its two products
-  double selective_kept = 0;   // of all activations, by selective recomputation that is not attention's alone
-  double selective_again = 0;  // share of the forward pass that it repeats; both 0: attention's inside
-  bool balances_context = true;  // causal work spread evenly over CP
-  bool scatters_sends = true;    // TP ranks send a part each to the next stage
+  std::string recomputes = "none selective full";  // what a search tries (recompute.h), or "layers": of some
+  bool every_second_product = false;               // selective recomputation's; else it is attention's inside
+  bool skips_last_product = false;  // of a block that runs forward again: nothing reads what it gives
+  bool balances_context = true;     // causal work spread evenly over CP
+  bool scatters_sends = true;       // TP ranks send a part each to the next stage
   double output_share = 1;       // of an encoder's tokens, those that its output layer sees: the masked ones
+  bool forwards_tokens = false;  // a token goes to a server once, and from there to its experts (DeepEP)
   bool unpads = false;           // an encoder computes the tokens of its sequences and no padding
   bool adds_gradients = true;    // in kernels of their own, not where a product writes them
   double float32_slowdown = 1;   // of programs in float32, against bfloat16, where the compiler decides

@@ -8,7 +8,9 @@
 
 #include "planner/communication.h"
 #include "planner/layer_cost.h"
+#include "planner/memory.h"
 #include "planner/pipeline.h"
+#include "planner/recompute.h"
 #include "planner/schedule.h"
 
 namespace opentrn::planner {
@@ -34,8 +36,24 @@ std::vector<Call> tp_calls(const Job& job, const Stack& stack, const Layout& lay
   return {{collectives::Kind::kAllReduce, groups.tp, bytes * (1 - stack.hides_tp), count}};
 }
 
-int64_t tp_calls_backward(const Layout& layout) {
-  return 2 + (layout.sp ? 1 : 0) + (layout.recompute == Recompute::kFull ? 2 : 0);
+// Of what a block's forward pass waits for in collectives, the parts that it waits for again in the backward
+// pass.
+struct WaitsAgain {
+  double tp = 0, cp = 0, ep = 0;
+};
+
+WaitsAgain waits_again(const Stack& stack, const Layout& layout, bool with_experts) {
+  if (layout.recompute == Recompute::kFull)
+    return {stack.skips_last_product && !with_experts ? 0.5 : 1, 1, 1};
+  const auto kept = kept_products(layout.recompute, stack, with_experts);
+  if (!kept) return {};
+  // Of its two sums nothing reads the second one; what experts give comes back where that is not kept.
+  return {kept->sums ? 0 : 0.5, kept->context ? 0.0 : 1.0,
+          (kept->gate && kept->up ? 0 : 0.5) + (kept->down ? 0 : 0.5)};
+}
+
+int64_t tp_calls_backward(const Stack& stack, const Layout& layout) {
+  return 2 + (layout.sp ? 1 : 0) + static_cast<int64_t>(2 * waits_again(stack, layout, false).tp);
 }
 
 // Of a micro-batch's activations, from a rank to the next stage.
@@ -90,7 +108,9 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
     // DualPipe's pairs of passes are made so that one's exchange goes on beside the other's products.
     const bool dual = layout.schedule == Schedule::kDualPipe;
     const double shown = dual ? stack.exposed_communication : 1;
-    double exchange = 2 * all_to_all_s(machine, groups.ep, bytes) * shown;
+    const double alone = stack.forwards_tokens ? forwarded_s(machine, groups.ep, bytes, model.active_experts)
+                                               : all_to_all_s(machine, groups.ep, bytes);
+    double exchange = 2 * alone * shown;
     if (dual && machine.links)
       exchange = std::max(exchange, beside_s(machine, time.forward, tp_calls(job, stack, layout, groups, 2),
                                              {collectives::Kind::kAllToAll, groups.ep, bytes, 2}));
@@ -112,8 +132,20 @@ struct StagePass {
   int64_t tp_calls = 0;  // of a block
 };
 
-StagePass backward_of(const Layout& layout, const Stage& stage) {
-  return {stage.backward + stage.recompute, tp_calls_backward(layout)};
+StagePass backward_of(const Stack& stack, const Layout& layout, const Stage& stage) {
+  return {stage.backward + stage.recompute, tp_calls_backward(stack, layout)};
+}
+
+// What a block runs forward again; of times from elsewhere the share that the curves have.
+double again_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+               const BlockTime& time, bool is_by_curves, bool experts) {
+  if (layout.recompute == Recompute::kNone) return 0;
+  if (layout.recompute == Recompute::kFull) return time.again.value_or(time.forward);
+  if (!kept_products(layout.recompute, stack, experts)) return stack.flash ? 0 : time.attention_inside;
+  const BlockTime curves = is_by_curves ? time : block_s(job, machine, stack, layout, experts);
+  const double again = time.forward * *curves.again / curves.forward;
+  const double moved = curves.kept_bytes > 0 ? curves.kept_bytes / machine.host_link_bytes_s : 0;
+  return again + std::max(0.0, moved - time.forward) + std::max(0.0, moved - time.backward - again);
 }
 
 Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
@@ -137,15 +169,12 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
     stage.forward_all += count * (time.forward + waits.tp_forward + waits.cp_forward + waits.ep_forward);
     stage.backward += count * time.backward;
     stage.weights += count * time.weights;
-    const bool full = layout.recompute == Recompute::kFull;
-    if (full) stage.recompute += count * time.again.value_or(time.forward);
-    if (layout.recompute == Recompute::kSelective)
-      stage.recompute += count * (stack.selective_again > 0 ? stack.selective_again * time.forward
-                                  : stack.flash             ? 0
-                                                            : time.attention_inside);
-    stage.tp += count * (waits.tp_forward * (full ? 2 : 1) + waits.tp_backward);
-    stage.cp += count * (waits.cp_forward * (full ? 2 : 1) + waits.cp_backward);
-    stage.ep += count * (waits.ep_forward * (full ? 2 : 1) + waits.ep_backward);
+    const double share = blocks_again(layout, blocks) / blocks;
+    const WaitsAgain again = waits_again(stack, layout, experts);
+    stage.recompute += count * share * again_s(job, machine, stack, layout, time, layers == nullptr, experts);
+    stage.tp += count * (waits.tp_forward * (1 + share * again.tp) + waits.tp_backward);
+    stage.cp += count * (waits.cp_forward * (1 + share * again.cp) + waits.cp_backward);
+    stage.ep += count * (waits.ep_forward * (1 + share * again.ep) + waits.ep_backward);
   };
   add(blocks - with_experts, false);
   add(with_experts - both, true);
@@ -157,7 +186,7 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
       return beside_s(machine, pass.compute_s, tp_calls(job, stack, layout, groups, count), send);
     };
     const double forward = slowed({stage.forward, 2});
-    stage.tp += forward + slowed(backward_of(layout, stage));
+    stage.tp += forward + slowed(backward_of(stack, layout, stage));
     stage.forward_all += forward;
   }
   return stage;
@@ -214,25 +243,28 @@ double gradient_s(const Job& job, const Machine& machine, const Stack& stack, co
   const double reduced = parameters * stack.reduced_bytes,
                element = job.precision == Precision::kFp32 ? 4 : 2;
   const RankWeights held = weights_of(job.model, layout);
+  // Some ranks that share the optimizer's states have parts of a sum that all have.
+  Group sharing = groups.dp;
+  if (layout.shard > 0) sharing.ranks = std::min<int64_t>(sharing.ranks, layout.shard);
+  const bool in_parts = layout.zero >= 1 && sharing.ranks == groups.dp.ranks;
   // A sum that all get whole is both.
   const double reduce =
-      held.experts <= 0 && layout.zero < 1
+      held.experts <= 0 && !in_parts
           ? all_reduce_s(machine, groups.dp, reduced)
-          : (layout.zero >= 1 ? 1 : 2) * gathered_s(machine, layout, groups.dp, held, stack.reduced_bytes);
-  const double gather = layout.zero >= 1 ? gathered_s(machine, layout, groups.dp, held, element) : 0;
+          : (in_parts ? 1 : 2) * gathered_s(machine, layout, groups.dp, held, stack.reduced_bytes);
+  const double gather = layout.zero >= 1 ? gathered_s(machine, layout, sharing, held, element) : 0;
   if (!stack.hides_gradients) return reduce + gather;
   // Behind the last backward pass and the first forward pass of a stage.
   const double shown = stack.exposed_communication, blocks = blocks_per_stage(job.model, layout);
-  const auto past = [&](const StagePass& pass, double all_s, collectives::Kind kind, double bytes) {
+  const auto past = [&](const StagePass& pass, double all_s, const Call& of_all) {
     if (shown >= 1) return all_s;
-    return std::max(
-        past_s(job, machine, stack, layout, groups, pass, all_s, {kind, groups.dp, bytes / blocks}),
-        shown * all_s);
+    const Call of_block{of_all.kind, of_all.group, of_all.bytes / blocks};
+    return std::max(past_s(job, machine, stack, layout, groups, pass, all_s, of_block), shown * all_s);
   };
-  const auto reduces = layout.zero >= 1 ? collectives::Kind::kAllGather : collectives::Kind::kAllReduce;
-  return past(backward_of(layout, stage), reduce, reduces, reduced) +
-         past({stage.forward, 2}, gather, collectives::Kind::kAllGather,
-              layout.zero >= 1 ? parameters * element : 0);
+  const auto reduces = in_parts ? collectives::Kind::kAllGather : collectives::Kind::kAllReduce;
+  return past(backward_of(stack, layout, stage), reduce, {reduces, groups.dp, reduced}) +
+         past({stage.forward, 2}, gather,
+              {collectives::Kind::kAllGather, sharing, layout.zero >= 1 ? parameters * element : 0});
 }
 
 // ZeRO 3: every micro-batch gathers each block's weights before its forward and its backward pass, and
@@ -244,6 +276,10 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
   if (group.ranks <= 1) return 0;
   const double parameters = most_parameters(job.model, layout);
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  // Ranks that have the same part of a gradient add theirs up, once a step.
+  const Group copies{groups.dp.ranks / group.ranks, groups.dp.stride * group.ranks};
+  const double part = parameters * stack.reduced_bytes / double(group.ranks);
+  const double summed = copies.ranks > 1 ? all_reduce_s(machine, copies, part) : 0;
   const double blocks = blocks_per_stage(job.model, layout);
   const RankWeights held = weights_of(job.model, layout);
   const double gather = gathered_s(machine, layout, group, held, element, blocks);
@@ -255,10 +291,12 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
                            {collectives::Kind::kAllGather, group, of_block / blocks}),
                     shown * all_s);
   };
+  const double beside = backward_of(stack, layout, stage).compute_s;
+  const double once = shown >= 1 ? summed : std::max(summed - beside, shown * summed);
   // Gathering and reducing are the same traffic, one after the other.
   const double both = parameters * (element + stack.reduced_bytes);
-  return micro_batches * (past({stage.forward, 2}, gather, parameters * element) +
-                          past(backward_of(layout, stage), gather + reduce, both));
+  return once + micro_batches * (past({stage.forward, 2}, gather, parameters * element) +
+                                 past(backward_of(stack, layout, stage), gather + reduce, both));
 }
 
 // Ranks that share the ends' work, as if all were of tensor parallelism.
@@ -503,7 +541,9 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   }
   const bool goes_beside = is_program && layers->waits->weights_s.has_value();
   if (goes_beside) out.time.gradients = m * *layers->waits->weights_s;
-  const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
+  const double sharing =
+      layout.shard > 0 ? std::min(double(groups.dp.ranks), double(layout.shard)) : double(groups.dp.ranks);
+  const double cut = layout.zero >= 1 ? sharing : 1;
   const double updated = updated_of(weights_of(job.model, layout), layout, cut);
   out.time.optimizer = updated * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   if (layers != nullptr && layers->optimizer_s_of_parameter) {
@@ -518,7 +558,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
       out.time.gradients = share * all;
       if (machine.links && groups.dp.ranks > 1)
         out.time.gradients +=
-            past_s(job, machine, stack, layout, groups, backward_of(layout, stage), (1 - share) * all,
+            past_s(job, machine, stack, layout, groups, backward_of(stack, layout, stage), (1 - share) * all,
                    {collectives::Kind::kAllReduce, groups.dp,
                     (1 - share) * parameters * stack.reduced_bytes / blocks});
     }

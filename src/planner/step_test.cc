@@ -6,6 +6,7 @@
 #include "planner/communication.h"
 #include "planner/hf_config.h"
 #include "planner/interval.h"
+#include "planner/memory.h"
 
 namespace opentrn::planner::step_tests {
 namespace {
@@ -42,6 +43,37 @@ TEST_F(Step, ABubbleShrinksWithChunks) {
   const Estimate plain = evaluate(job, machine, stack, {.pp = 8});
   EXPECT_NEAR(plain.time.bubble / (plain.step_s - plain.time.bubble), 7.0 / 64, 0.03);
   EXPECT_NEAR(evaluate(job, machine, stack, {.pp = 8, .vpp = 4}).time.bubble, plain.time.bubble / 4, 1e-9);
+}
+
+// Shards of eight ranks have copies on each server, which add their gradients up over the network.
+TEST_F(Step, CopiesOfShardsAddTheirGradientsUp) {
+  machine = machine_of(tables(), "p5.48xlarge", 8);
+  stack.hides_gradients = false;
+  stack.exposed_communication = 1;
+  Layout layout{.dp = 64, .zero = 3};
+  layout.shard = 8;
+  const Estimate plan = evaluate(job, machine, stack, layout);
+  const double part = parameters_per_rank(job.model, layout, true, true) * stack.reduced_bytes / 8;
+  const double summed = all_reduce_s(machine, {8, 8}, part);
+  layout.dp = 8;
+  job.global_batch /= 8;
+  const Estimate alone = evaluate(job, machine_of(tables(), "p5.48xlarge", 1), stack, layout);
+  EXPECT_NEAR(plan.time.gradients, alone.time.gradients + summed, 1e-6);
+  // An optimizer that eight share: all have the sum, and weights are gathered inside a server.
+  Layout states{.dp = 64, .zero = 1}, within = states;
+  within.shard = 8;
+  EXPECT_LT(evaluate(job, machine, stack, states).memory.optimizer,
+            evaluate(job, machine, stack, within).memory.optimizer);
+}
+
+TEST(Communication, ATokenGoesToAServerOnce) {
+  const Machine machine = machine_of(tables(), "p5.48xlarge", 8);
+  const Group group{64, 1};
+  EXPECT_LT(forwarded_s(machine, group, 1e9, 8), all_to_all_s(machine, group, 1e9));
+  // One copy is sent as it was.
+  EXPECT_NEAR(forwarded_s(machine, group, 1e9, 1), all_to_all_s(machine, group, 1e9),
+              0.02 * all_to_all_s(machine, group, 1e9));
+  EXPECT_DOUBLE_EQ(forwarded_s(machine, {8, 1}, 1e9, 8), all_to_all_s(machine, {8, 1}, 1e9));
 }
 
 TEST_F(Step, SlowerLinksTakeLonger) {

@@ -258,6 +258,14 @@ void add_recomputation(Recipe& recipe, bool old) {
   recipe.assumed.back() = "full recomputation, without which it does not fit";
 }
 
+// As many blocks of each chunk as are stated; all of them where a chunk has no more.
+void set_recomputed_blocks(Recipe& recipe, double stated) {
+  if (stated <= 0) return;
+  Layout& layout = recipe.layout;
+  const int chunk = blocks_per_stage(recipe.job.model, layout) / std::max<int>(1, layout.vpp);
+  layout.recompute_layers = static_cast<int16_t>(stated < chunk ? stated : 0);
+}
+
 // The layout, where the row states enough of it; what stays open becomes candidates.
 void set_layout(Recipe& recipe, const Row& row) {
   Degrees degrees = degrees_of(row.parallelism);
@@ -314,6 +322,8 @@ void set_layout(Recipe& recipe, const Row& row) {
   if (!degrees.overlap && !overlaps_by_default(row, recipe.machine)) recipe.stack.hides_tp = 0;
   // Compiled programs fuse what is done one by one without.
   if (has(row.parallelism, "eager")) recipe.stack.elementwise *= 1.6;
+  // Its kernels send a token to each server once (deepseek-ai/DeepEP, issue 6).
+  if (has(row.parallelism, "DeepEP")) recipe.stack.forwards_tokens = true;
   // The operations that these figures count are of full recomputation.
   if (has(row.metric, "^achieved FLOP")) degrees.recompute = Recompute::kFull;
   // Programs without fused attention recompute attention's inside, or whole blocks where that does not fit.
@@ -336,9 +346,10 @@ void set_layout(Recipe& recipe, const Row& row) {
       recipe.assumed.push_back("a micro-batch of one sequence as in the program's examples");
     }
   }
-  if (!degrees.recompute && recipe.stack.selective_kept > 0)
+  if (!degrees.recompute && recipe.stack.every_second_product)
     degrees.recompute = Recompute::kSelective;  // its default
   layout.recompute = degrees.recompute.value_or(Recompute::kNone);
+  set_recomputed_blocks(recipe, degrees.recompute_layers);
   if (recipe.job.global_batch <= 0 && degrees.local_batch > 0)
     recipe.job.global_batch = degrees.local_batch * dp;
   if (recipe.job.global_batch <= 0) recipe.job.global_batch = degrees.global_batch;
@@ -350,7 +361,9 @@ void set_layout(Recipe& recipe, const Row& row) {
   }
   if (recipe.job.global_batch <= 0) throw Refusal{"no global batch"};
   if (degrees.micro_batch > recipe.job.global_batch) throw Refusal{"a micro-batch above the global batch"};
-  const double local = std::max(1.0, recipe.job.global_batch / dp);
+  if (recipe.job.global_batch < dp)
+    throw Refusal{"fewer sequences in a step than copies of the model, by the chips and degrees stated"};
+  const double local = recipe.job.global_batch / dp;
   if (degrees.micro_batch > 0)
     layout.micro_batch = static_cast<int32_t>(degrees.micro_batch);
   else if (degrees.local_batch > 0 && layout.pp > 1)

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "planner/recompute.h"
+
 namespace opentrn::planner {
 namespace {
 
@@ -103,6 +105,16 @@ void add_bracketed(Degrees& out, const std::string& text) {
   }
 }
 
+// "save_qkv_proj", "remat_policy=minimal_flash", "remat=full": MaxText's names, the longer ones first.
+std::optional<Recompute> policy_in(const std::string& text) {
+  static const std::regex stated("remat(?:_policy)?[ =:]+([a-z_]+)", std::regex::icase);
+  std::smatch match;
+  if (std::regex_search(text, match, stated)) return recompute_named(lowered(match[1]));
+  static const std::regex name("(?:^|[^a-z_])((?:save|minimal|qkv)_[a-z_]+)", std::regex::icase);
+  if (std::regex_search(text, match, name)) return recompute_named(lowered(match[1]));
+  return std::nullopt;
+}
+
 void set_modes(Degrees& out, const std::string& text) {
   out.no_sp = has(text, "no[- ]SP");
   out.sp = !out.no_sp && has(text, "(^|[^A-Za-z])SP($|[^A-Za-z0-9])|sequence[- _]parallel");
@@ -115,7 +127,9 @@ void set_modes(Degrees& out, const std::string& text) {
                                                             {"(^|[^a-z])zb|zero-?bubble", Schedule::kZbH1}};
   for (const auto& [pattern, schedule] : schedules)
     if (!out.schedule && has(text, pattern)) out.schedule = schedule;
-  if (has(text, "no[- ](re-?compute|ac($|[^a-z])|checkpointing)|ckpt=False|recompute=none"))
+  if (const auto policy = policy_in(text))
+    out.recompute = policy;
+  else if (has(text, "no[- ](re-?compute|ac($|[^a-z])|checkpointing)|ckpt=False|recompute=none"))
     out.recompute = Recompute::kNone;
   else if (has(text, "selective"))
     out.recompute = Recompute::kSelective;
@@ -123,6 +137,10 @@ void set_modes(Degrees& out, const std::string& text) {
                "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation|"
                "full activation"))
     out.recompute = Recompute::kFull;
+  out.recompute_layers = after(text,
+                               "recompute[-_ ](?:num[-_ ])?layers|act(?:ivations?)?[-_ "
+                               "]c(?:hec)?kp(?:oin)?t(?:ing)?[-_ ](?:num[-_ ])?layers");
+  if (out.recompute_layers > 0 && !out.recompute) out.recompute = Recompute::kFull;
 }
 
 }  // namespace
@@ -187,6 +205,8 @@ Degrees degrees_of(const std::string& whole) {
   if (has(text, "SHARD_GRAD_OP")) out.zero = 2;
   if (has(text, "HYBRID_SHARD|HSDP")) out.shard = 8;
   if (has(text, "ZeRO[- ]?[0-3]")) out.zero = after(text, "ZeRO");
+  // InternEvo's size of the groups that share an optimizer: "zero1=8", or -1 for all.
+  if (has(text, "zero1 ?= ?[0-9]")) out.shard = after(text, "zero1");
   set_modes(out, text);
   return out;
 }

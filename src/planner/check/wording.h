@@ -28,7 +28,8 @@ struct Degrees {
   double global_batch = 0, accumulated = 0;  // micro-batches that a rank adds up
   bool sp = false, no_sp = false, overlap = false, fsdp = false, interleaved = false;
   std::optional<Recompute> recompute;
-  double model_parallel = 0;  // tp x pp, where only their product is stated
+  double recompute_layers = 0;  // of a chunk; 0: all, or none stated
+  double model_parallel = 0;    // tp x pp, where only their product is stated
 };
 Degrees degrees_of(const std::string& text);
 

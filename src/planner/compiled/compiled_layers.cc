@@ -570,6 +570,8 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
                        !sizes.norms_alone() && !sizes.halves_tokens();
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
     why = fmt::format("{} cores do not divide {} heads and a width of {}", parts, model.heads, model.ffn);
+  if (why.empty() && (layout.recompute_layers > 0 || kept_products(layout.recompute, {}, false)))
+    why = "recomputation of some blocks, or by a policy, is not compiled";
   if (!why.empty()) return std::nullopt;
   const double micro_batches = job.global_batch / (double(layout.dp) * layout.micro_batch);
   sizes.adds = layout.zero < 3 && (in_ticks || micro_batches > 1);

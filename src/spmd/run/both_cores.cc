@@ -34,7 +34,8 @@ constexpr double kLeastGainNs = 5000, kMostOfWhole = 0.9;
 // programs of this length and more; in shorter ones the waits of their exchanges count (decision 0218).
 constexpr double kMostOfChains = 0.94, kLongNs = 500'000;
 // ... and above so much of what chains promise, only compiling both can say (decision 0310); so too where
-// chains promise at least that much of the next best way, and a cut of one core (decision 0312).
+// chains promise at least that much of the next best way, and a cut of one core (decision 0312), and one core
+// of another way, in a program of that length (decision 0278).
 constexpr double kNearChains = 0.7, kNearOther = 0.94, kNearOneCore = 0.85;
 // Where an op waits for an exchange a part ends and another begins: loads and stores that nothing hides
 // (ours).
@@ -209,6 +210,8 @@ struct BothCores::Promises {
     MayBeFaster made;
     const auto add = [&](const Promise& each) { made.cuts.push_back(each.cores); };
     if (!has_best) {
+      // What is added last is compiled first.
+      if (other && whole >= kLongNs && kNearOther * other->ns < whole) add(*other);
       if (chains && chains->ns < whole - kLeastGainNs) add(*chains);
       made.one_core = !made.cuts.empty();
       return made;
@@ -253,6 +256,9 @@ std::optional<BothCores> BothCores::of(const graph::Module& module, Function fun
   if (const auto cuts = chain_cuts(function, grid, core_axes(grid)))
     found.chains = promised(cuts->function, "chains of products", cuts->stated);
   for (const CutWay& way : cut_ways(function, grid, axes)) {
+    const auto is_cut = [](const std::optional<Cuts>& result) { return result.has_value(); };
+    if (way.stated.values.empty() && std::ranges::none_of(way.stated.results, is_cut))
+      continue;  // both would compute all of it
     auto other = promised(function, way.name, way.stated);
     if (other && (!found.other || other->ns < found.other->ns)) found.other = std::move(other);
   }

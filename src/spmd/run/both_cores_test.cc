@@ -73,6 +73,21 @@ TEST(BothCores, ChainsOfProductsAreGivenWhereTheyMayBeFaster) {
   EXPECT_EQ(BothCores::of(module, module.entry(), 1, cores, why)->way(), both->way());
 }
 
+// That each core computes all of it is no way to share it out (decision 0278).
+TEST(BothCores, NoWayCutsNothing) {
+  const runtime::Settings cores = settings_of_cores(logical_cores());
+  for (const int rows : {8, 50, 128, 1024}) {
+    const Module module = mlp(rows);
+    std::string why;
+    MayBeFaster others;
+    const auto both = BothCores::of(module, module.entry(), 1, cores, why, &others);
+    if (both) {
+      EXPECT_NE(both->way(), "whole") << rows;
+    }
+    for (const BothCores& each : others.cuts) EXPECT_NE(each.way(), "whole") << rows;
+  }
+}
+
 TEST(BothCores, PartsMakeTheWholeAgain) {
   const Module module = mlp(1024);
   std::string why;
