@@ -73,13 +73,25 @@ int64_t product_of(std::span<const int64_t> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), int64_t{1}, std::multiplies<>());
 }
 
+bool is_elementwise(const Op& op) {
+  const OpClass op_class = graph::definition(op.kind).op_class;
+  return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
+         op.kind == OpKind::select_ || op.kind == OpKind::convert_ || op.kind == OpKind::clamp_ ||
+         op.kind == OpKind::compare_;
+}
+
 // Elements of operands and result up to which the op is done here: tables of relative positions are gathers
-// of a few heads' numbers, resized embeddings of positions are slices and products.
-int64_t elements_max(const Op& op, std::span<const Literal> operands, const graph::Type& result) {
+// of a few heads' numbers, resized embeddings of positions are slices and products, and weights that are
+// standardised or divided by their norm are sums, and arithmetic that gives as much as the constants have
+// that it reads (`kept`).
+int64_t elements_max(const Op& op, std::span<const Literal> operands, const graph::Type& result,
+                     int64_t kept) {
   if (only_rearranges(op.kind)) return std::numeric_limits<int64_t>::max();
   if (op.kind == OpKind::gather_)
     return product_of(op.integers(Attr::slice_sizes)) <= kShortSlice ? kComputedElements : kFoldedElements;
-  if (op.kind == OpKind::slice_) return kComputedElements;
+  if (op.kind == OpKind::slice_ || op.kind == OpKind::reduce_) return kComputedElements;
+  if (is_elementwise(op) && graph::is_float(result.element()) && result.element_count() <= 2 * kept)
+    return kComputedElements;
   if (op.kind != OpKind::dot_general_) return kFoldedElements;
   int64_t terms = 1, largest = 0;
   for (const int64_t d : op.integers_or(Attr::lhs_contracting_dimensions, 0, 0))
@@ -87,13 +99,6 @@ int64_t elements_max(const Op& op, std::span<const Literal> operands, const grap
   for (const Literal& operand : operands) largest = std::max(largest, operand.type().element_count());
   if (result.element_count() > kMultiplications / std::max<int64_t>(terms, 1)) return 0;
   return result.element_count() <= 2 * largest ? kComputedElements : kFoldedElements;
-}
-
-bool is_elementwise(const Op& op) {
-  const OpClass op_class = graph::definition(op.kind).op_class;
-  return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
-         op.kind == OpKind::select_ || op.kind == OpKind::convert_ || op.kind == OpKind::clamp_ ||
-         op.kind == OpKind::compare_;
 }
 
 bool can_fold(OpKind kind) {
@@ -106,6 +111,7 @@ bool can_fold(OpKind kind) {
     case OpKind::dot_general_:
     case OpKind::gather_:
     case OpKind::pad_:
+    case OpKind::reduce_:
     case OpKind::reshape_:
     case OpKind::reverse_:
     case OpKind::scatter_:
@@ -174,19 +180,24 @@ class Folding {
     if (!op.regions.empty() && !captured_by(function_, op).empty()) return false;
     const graph::Type& result = function_.type(op.results[0]);
     if (!result.is_tensor() || !result.is_static() || result.quantization()) return false;
+    if (!std::ranges::all_of(op.operands, [&](ValueId operand) {
+          return is_known(op, operand) && !function_.type(operand).quantization();
+        }))
+      return false;
     std::vector<Literal> operands;
-    int64_t elements = result.element_count();
+    int64_t elements = result.element_count(), kept = 0;
     for (const ValueId operand : op.operands) {
-      auto known = known_value(op, operand);
-      if (!known || known->type().quantization()) return false;
-      operands.push_back(std::move(*known));
-      elements = std::max(elements, operands.back().type().element_count());
+      operands.push_back(known_value(operand));
+      const int64_t count = operands.back().type().element_count();
+      if (is_constant(operand)) kept += operands.back().is_splat() ? 1 : count;
+      elements = std::max(elements, count);
     }
     if (elements == 0 || stays_narrow(op, elements)) return false;
     const bool splats = op.regions.empty() && op.kind != OpKind::dot_general_ &&
                         std::all_of(operands.begin(), operands.end(),
                                     [](const Literal& literal) { return literal.is_splat(); });
-    if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
+    if (auto value =
+            splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements, kept)) {
       op.kind = OpKind::constant_;
       op.operands.clear();
       op.regions.clear();
@@ -198,27 +209,37 @@ class Folding {
   }
 
  private:
-  // A constant, or what arithmetic of floats reads of one that was broadcast: such a table (positions by
-  // frequencies, taps of a filter by phases) is kept in their place. With a number beside it the smaller one
-  // is better kept.
-  std::optional<Literal> known_value(const Op& op, ValueId value) const {
+  bool is_constant(ValueId value) const {
     const OpId id = function_.value(value).op;
-    if (id == graph::kNoOp) return std::nullopt;
+    return id != graph::kNoOp && function_.op(id).kind == OpKind::constant_;
+  }
+
+  // A constant, or what arithmetic of floats reads of one that was broadcast: such a table (positions by
+  // frequencies, taps of a filter by phases) is kept in their place, and so is a weight beside numbers for
+  // each of its rows. With a number beside it the smaller one is better kept.
+  bool is_known(const Op& op, ValueId value) const {
+    if (is_constant(value)) return true;
+    const OpId id = function_.value(value).op;
+    if (id == graph::kNoOp) return false;
     const Op& maker = function_.op(id);
-    if (maker.kind == OpKind::constant_) return maker.literal(Attr::value);
     const graph::Type& type = function_.type(value);
-    const OpClass op_class = graph::definition(op.kind).op_class;
-    if (maker.kind != OpKind::broadcast_in_dim_ || op_class != OpClass::kBinaryElementwise ||
+    if (maker.kind != OpKind::broadcast_in_dim_ || !is_constant(maker.operands[0]) ||
+        graph::definition(op.kind).op_class != OpClass::kBinaryElementwise ||
         !graph::is_float(function_.type(op.results[0]).element()) || !type.is_static() ||
+        function_.type(maker.operands[0]).quantization() ||
         std::ranges::any_of(op.operands,
-                            [&](ValueId operand) { return splat_of(function_, operand).has_value(); }) ||
-        type.element_count() > kFoldedElements)
-      return std::nullopt;
-    const OpId of = function_.value(maker.operands[0]).op;
-    if (of == graph::kNoOp || function_.op(of).kind != OpKind::constant_) return std::nullopt;
-    const Literal from = function_.op(of).literal(Attr::value);
-    if (from.type().quantization()) return std::nullopt;
-    return evaluated(maker, std::span(&from, 1), type);
+                            [&](ValueId operand) { return splat_of(function_, operand).has_value(); }))
+      return false;
+    const bool is_beside_a_weight =
+        std::ranges::any_of(op.operands, [&](ValueId operand) { return is_constant(operand); });
+    return type.element_count() <= (is_beside_a_weight ? kComputedElements : kFoldedElements);
+  }
+
+  Literal known_value(ValueId value) const {
+    const Op& maker = function_.op(function_.value(value).op);
+    if (maker.kind == OpKind::constant_) return maker.literal(Attr::value);
+    const Literal from = function_.op(function_.value(maker.operands[0]).op).literal(Attr::value);
+    return evaluated(maker, std::span(&from, 1), function_.type(value));
   }
 
   // Products widen what they load: large weights take less room as they are.
@@ -250,8 +271,8 @@ class Folding {
   }
 
   std::optional<Literal> folded(const Op& op, std::span<const Literal> operands, const graph::Type& result,
-                                int64_t elements) {
-    if (elements > elements_max(op, operands, result)) return std::nullopt;
+                                int64_t elements, int64_t kept) {
+    if (elements > elements_max(op, operands, result, kept)) return std::nullopt;
     // A broadcast is free to read and not to keep; integers are places, on which other passes depend.
     const bool places = graph::is_integer(result.element()) && elements <= kFoldedPlaces;
     if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count() && !places)

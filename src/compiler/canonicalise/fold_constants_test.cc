@@ -67,6 +67,26 @@ TEST(FoldConstants, MultipliesWhatDoesNotGrow) {
   EXPECT_NE(after(outer, run_fold_constants).find("dot_general"), std::string::npos) << "a larger program";
 }
 
+// Weights divided by what their rows sum up to, as standardised and normed weights are: more than a table may
+// have, and no more than what is there already.
+TEST(FoldConstants, DividesWeightsByTheirRows) {
+  const std::string text = main_of("() -> tensor<512x512xf32>", R"(
+    %w = stablehlo.iota dim = 1 : tensor<512x512xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %s = stablehlo.reduce(%w init: %one) applies stablehlo.add across dimensions = [1]
+         : (tensor<512x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<512xf32>) -> tensor<512x512xf32>
+    %r = stablehlo.divide %w, %b : tensor<512x512xf32>
+    return %r : tensor<512x512xf32>)");
+  const auto run = [](graph::Function& function) {
+    fold_constants(function, /*fold_ops=*/false);
+    run_fold_constants(function);
+  };
+  EXPECT_EQ(after(text, run).find("divide"), std::string::npos);
+  EXPECT_EQ(after(text, run).find("reduce"), std::string::npos);
+  expect_same_values(text, run);
+}
+
 // 65,537 sums would be a constant of the program that nobody wrote; an iota of that size is one op.
 TEST(FoldConstants, LeavesLargeResults) {
   const std::string text = main_of("() -> tensor<131073xf32>", R"(

@@ -35,9 +35,9 @@ int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementTy
 int64_t simplify(graph::Function& function);
 
 // Values that are known without running. `fold_ops`: ops whose operands are constants, by the reference
-// evaluator, up to kFoldedElements per result, and iotas of that size; gathers of short slices and products
-// that give less than they read beyond that; what only widens, narrows or rearranges a constant whatever its
-// size. Otherwise: iotas of every size. Gives the number of ops replaced.
+// evaluator, up to kFoldedElements per result, and iotas of that size; gathers of short slices, reductions,
+// and products and arithmetic that give no more than they read beyond that; what only widens, narrows or
+// rearranges a constant whatever its size. Otherwise: iotas of every size. Gives the number of ops replaced.
 inline constexpr int64_t kFoldedElements = int64_t{1} << 17;
 inline constexpr int64_t kFoldedPlaces = int64_t{1} << 14;  // of a broadcast of integers
 int64_t fold_constants(graph::Function& function, bool fold_ops);

@@ -54,6 +54,7 @@ std::span<const std::span<const Expansion>> expansion_families() {
       sort_key_expansions(),
       one_window_expansions(),
       scatter_place_expansions(),
+      extreme_scatter_expansions(),
       sum_scatter_expansions(),
       long_scatter_expansions(),
       wide_scatter_expansions(),

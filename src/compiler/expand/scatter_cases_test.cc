@@ -71,6 +71,18 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
             fmt::format("(tensor<13x{0}>, tensor<100x1xi32>, tensor<100x{0}>) -> tensor<13x{0}>", element),
         0, limit};
   };
+  // Rows at places from -1 to 14 of a table of 13.
+  const auto extreme_rows = [&](const std::string& op) {
+    return ExpansionCase{
+        "%x: tensor<13x3xf32>, %u: tensor<600x3xf32>", "tensor<13x3xf32>",
+        "%n = stablehlo.iota dim = 0 : tensor<600x1xi32>\n%f = stablehlo.constant dense<7> : "
+        "tensor<600x1xi32>\n%k = stablehlo.multiply %n, %f : tensor<600x1xi32>\n%m = stablehlo.constant "
+        "dense<15> : tensor<600x1xi32>\n%o = stablehlo.constant dense<1> : tensor<600x1xi32>\n"
+        "%a = stablehlo.and %k, %m : tensor<600x1xi32>\n%i = stablehlo.subtract %a, %o : "
+        "tensor<600x1xi32>\n" +
+            scatter_of(rows, region("f32", "%s = stablehlo." + op + " %p, %q : tensor<f32>")) +
+            "(tensor<13x3xf32>, tensor<600x1xi32>, tensor<600x3xf32>) -> tensor<13x3xf32>"};
+  };
   // Places 0 to 3 of lines of five.
   const auto in_lines = [&](const std::string& table, const std::string& updates, const std::string& dims,
                             const std::string& body) {
@@ -159,6 +171,15 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
           "inserted_window_dims = [0], input_batching_dims = [1], "
           "scatter_indices_batching_dims = [1], scatter_dims_to_operand_dims = [0], index_vector_dim = 2",
           add_f),
+      // a region of two ops, of lines that are batches
+      in_lines(
+          "6x5", "6x2",
+          "inserted_window_dims = [1], input_batching_dims = [0], "
+          "scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 2",
+          region("f32",
+                 "%t = stablehlo.multiply %p, %q : tensor<f32>\n%s = stablehlo.add %t, %q : tensor<f32>")),
+      extreme_rows("maximum"),
+      extreme_rows("minimum"),
       {"%x: tensor<3x5xf32>, %i: tensor<2x1xui8>, %u: tensor<2x5xf32>", "tensor<3x5xf32>",
        scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
            "(tensor<3x5xf32>, tensor<2x1xui8>, tensor<2x5xf32>) -> tensor<3x5xf32>"},
@@ -186,6 +207,13 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
        "%i = stablehlo.and %n, %m : tensor<4100x1xi32>\n" +
            scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +
            "(tensor<9x2xf32>, tensor<4100x1xi32>, tensor<4100x2xf32>) -> tensor<9x2xf32>"},
+      {"%x: tensor<9x2xi32>, %u: tensor<4100x2xi32>", "tensor<9x2xi32>",
+       "%n = stablehlo.iota dim = 0 : tensor<4100x1xi32>\n%m = stablehlo.constant dense<7> : "
+       "tensor<4100x1xi32>\n"
+       "%i = stablehlo.and %n, %m : tensor<4100x1xi32>\n" +
+           scatter_of(rows, region("i32", "%s = stablehlo.maximum %p, %q : tensor<i32>")) +
+           "(tensor<9x2xi32>, tensor<4100x1xi32>, tensor<4100x2xi32>) -> tensor<9x2xi32>",
+       0, 2e9},
       // a window of more than the kernel takes
       {"%x: tensor<3x8200xf32>, %u: tensor<2x8200xf32>", "tensor<3x8200xf32>",
        two + scatter_of(rows, region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>")) +

@@ -4,7 +4,7 @@
 // - few in each of many short lines (the gradient of take_along_axis): every place of a line is compared with
 //   the line's indices, one after another
 // - places of several components (`x.at[i, j].add(rows)`, several dimensions, batches) become places of the
-//   table that lists them one after the other
+//   table that lists them one after the other, whatever the updates do
 // - numbers that replace others (`x.at[i].set(y)`) are rows of one element, which an indirect DMA puts in
 //   place (lowering/scatter_rows.cc)
 // - extremes of numbers in a short table: every place is compared with every index, where the kernel would
@@ -19,6 +19,7 @@
 #include "compiler/expand/expand.h"
 #include "compiler/expand/scatter_rows.h"
 #include "compiler/rewrite/expression.h"
+#include "compiler/rewrite/inline_region.h"
 
 namespace opentrn::compiler {
 
@@ -35,14 +36,16 @@ constexpr int64_t kComparedPlaces = 2048, kComparedWindowsMin = 64;
 struct Meeting {
   std::optional<OpKind> combiner;
 };
+bool has_real_tensors(const Function& function, const Op& op) {
+  return op.results.size() == 1 && op.operands.size() == 3 &&
+         std::ranges::all_of(op.operands, [&](ValueId id) {
+           const Type& type = function.type(id);
+           return type.is_tensor() && type.is_static() && !type.quantization() &&
+                  !graph::is_complex(type.element()) && type.element_count() > 0;
+         });
+}
 std::optional<Meeting> meeting_of(const Function& function, const Op& op) {
-  if (op.results.size() != 1 || op.operands.size() != 3) return std::nullopt;
-  for (const ValueId id : op.operands) {
-    const Type& type = function.type(id);
-    if (!type.is_tensor() || !type.is_static() || type.quantization() || graph::is_complex(type.element()) ||
-        type.element_count() == 0)
-      return std::nullopt;
-  }
+  if (!has_real_tensors(function, op)) return std::nullopt;
   if (replaces(function, op)) return Meeting{std::nullopt};
   const auto combiner = combiner_of(function, op);
   return combiner ? std::optional(Meeting{combiner}) : std::nullopt;
@@ -121,8 +124,15 @@ std::vector<ValueId> line_by_line(Builder& builder, const Function& function, co
 
 // -- places of several components
 
+// A region of several ops, or one that does not read what is there: its windows are taken one by one
+// (region_scatter.cc), which knows no batches.
+bool has_batches_and_a_region(const Function& function, const Op& op) {
+  return has_real_tensors(function, op) && !dims_of(op, Attr::input_batching_dims).empty() &&
+         can_inline_region(function, op.regions[0]);
+}
+
 bool names_rows(const Function& function, const Op& op) {
-  if (!meeting_of(function, op)) return false;
+  if (!meeting_of(function, op) && !has_batches_and_a_region(function, op)) return false;
   const Type &table = function.type(op.operands[0]), &updates = function.type(op.operands[2]);
   const Dims inserted = dims_of(op, Attr::inserted_window_dims),
              batches = dims_of(op, Attr::input_batching_dims), window = dims_of(op, Attr::update_window_dims);
@@ -205,10 +215,12 @@ std::vector<ValueId> by_rows(Builder& builder, const Function& function, const O
   const int64_t count = builder.type(places).element_count(),
                 width = builder.type(updates).element_count() / count;
   const Type scalar = table.with_dims({});
-  const auto combiner = meeting_of(function, op)->combiner;
-  const graph::RegionBody body{{scalar, scalar}, [&](Builder& inside, std::span<const ValueId> a) {
-                                 return std::vector{combiner ? inside.add(*combiner, {a[0], a[1]}) : a[1]};
-                               }};
+  const auto meeting = meeting_of(function, op);
+  const graph::RegionBody body{
+      {scalar, scalar}, [&](Builder& inside, std::span<const ValueId> a) {
+        if (!meeting) return inline_region(inside, function, op.regions[0], a, {});
+        return std::vector{meeting->combiner ? inside.add(*meeting->combiner, {a[0], a[1]}) : a[1]};
+      }};
   Builder::Attributes attributes{{Attr::update_window_dims, Attribute(Dims{1})},
                                  {Attr::inserted_window_dims, Attribute(Dims{0})},
                                  {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},

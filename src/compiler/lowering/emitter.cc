@@ -703,10 +703,11 @@ void Emitter::scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, c
          {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, reverse1});
 }
 
-void Emitter::scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start) {
+void Emitter::scan(AluOp op0, AluOp op1, const Tile& dst, const Tile& factor, const Tile& data,
+                   const Scalar& start) {
   append(Opcode::kTensorTensorScan, Engine::kUnknown,
-         {operand(dst), operand(factor), operand(data), Operand::imm(start)},
-         {static_cast<int64_t>(AluOp::kMultiply), static_cast<int64_t>(op), 0, 0});
+         {operand(dst), operand(factor), operand(data), operand(start)},
+         {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, 0});
 }
 
 void Emitter::reduce(AluOp op, const Tile& dst, const Tile& data) {

@@ -224,8 +224,8 @@ class Emitter {
   // dst = (data op0 scalar) op1 tensor, or tensor op1 (data op0 scalar)
   void scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst, const Tile& data,
                             const Tile& tensor, bool reverse1 = false);
-  // dst[i] = dst[i - 1] * factor[i] op data[i] along rows, from `start`.
-  void scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start);
+  // dst[i] = (factor[i] op0 dst[i - 1]) op1 data[i] along rows, from `start`.
+  void scan(AluOp op0, AluOp op1, const Tile& dst, const Tile& factor, const Tile& data, const Scalar& start);
   // dst [rows, 1], or [rows, runs] where data comes in several runs
   void reduce(AluOp op, const Tile& dst, const Tile& data);
   // The 8 largest of each row in order; where the first ones with these values are, those of equal ones one

@@ -58,6 +58,7 @@ constexpr LoweringKernel kKernels[] = {
     {has_small_qr, lower_small_qr},
     {has_small_rotations, lower_small_rotations},
     {has_row_rotations, lower_row_rotations},
+    {has_recurrence, lower_recurrence},
     {has_data_movement, lower_data_movement},
     {has_complex, lower_complex},
     {has_kernel_call, lower_kernel_call},

@@ -221,6 +221,8 @@ bool lower_small_rotations(Lowering& lowering, const graph::Op& op);
 bool has_small_rotations(const graph::Function& function, const graph::Op& op);
 bool lower_row_rotations(Lowering& lowering, const graph::Op& op);
 bool has_row_rotations(const graph::Function& function, const graph::Op& op);
+bool lower_recurrence(Lowering& lowering, const graph::Op& op);
+bool has_recurrence(const graph::Function& function, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool lower_complex(Lowering& lowering, const graph::Op& op);
 bool lower_kernel_call(Lowering& lowering, const graph::Op& op);

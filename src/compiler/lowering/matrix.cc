@@ -53,23 +53,44 @@ Matrix Matrix::beside(isa::Dim matrices) const {
   return {base_, row_dims_, std::move(columns)};
 }
 
-std::optional<Matrix> Matrix::blocks_beside(int64_t row, int64_t rows, int64_t count) const {
-  const auto boxes = boxes_of(row_dims_, row, rows * count);
-  if (boxes.size() != 1) return std::nullopt;
-  std::vector<isa::Dim> outer = merged(boxes[0].dims), inner;
-  for (int64_t missing = rows; missing > 1;) {
-    if (outer.empty()) return std::nullopt;
-    const isa::Dim last = outer.back();
-    outer.pop_back();
+namespace {
+
+// Of dimensions that are walked row by row: the outer ones, and inner ones of `count` elements.
+struct Cut {
+  std::vector<isa::Dim> outer, inner;
+};
+
+std::optional<Cut> cut(std::vector<isa::Dim> dims, int64_t count) {
+  Cut result{merged(std::move(dims)), {}};
+  for (int64_t missing = count; missing > 1;) {
+    if (result.outer.empty()) return std::nullopt;
+    const isa::Dim last = result.outer.back();
+    result.outer.pop_back();
     const int64_t taken = std::min(missing, last.count);
     if (missing % taken != 0 || last.count % taken != 0) return std::nullopt;
-    inner.insert(inner.begin(), {last.step, taken});
-    if (taken < last.count) outer.push_back({last.step * taken, last.count / taken});
+    result.inner.insert(result.inner.begin(), {last.step, taken});
+    if (taken < last.count) result.outer.push_back({last.step * taken, last.count / taken});
     missing /= taken;
   }
-  outer.insert(outer.end(), column_dims_.begin(), column_dims_.end());
-  Matrix result{base_, std::move(inner), std::move(outer)};
-  return result.moved(boxes[0].offset);
+  return result;
+}
+
+}  // namespace
+
+std::optional<Matrix> Matrix::blocks_beside(int64_t row, int64_t rows, int64_t count) const {
+  const auto boxes = boxes_of(row_dims_, row, rows * count);
+  auto parts = boxes.size() == 1 ? cut(boxes[0].dims, rows) : std::nullopt;
+  if (!parts) return std::nullopt;
+  parts->outer.insert(parts->outer.end(), column_dims_.begin(), column_dims_.end());
+  return Matrix{base_, std::move(parts->inner), std::move(parts->outer)}.moved(boxes[0].offset);
+}
+
+std::optional<Matrix> Matrix::runs_of_rows(int64_t row, int64_t runs, int64_t count) const {
+  const auto boxes = boxes_of(row_dims_, row, runs * count);
+  auto parts = boxes.size() == 1 ? cut(boxes[0].dims, count) : std::nullopt;
+  if (!parts) return std::nullopt;
+  parts->inner.insert(parts->inner.end(), column_dims_.begin(), column_dims_.end());
+  return Matrix{base_, std::move(parts->outer), std::move(parts->inner)}.moved(boxes[0].offset);
 }
 
 template <typename Transfer>

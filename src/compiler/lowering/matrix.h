@@ -36,6 +36,9 @@ class Matrix {
   // `rows` rows, the columns of one block after those of the other. nullopt where the rows are not as
   // regular.
   std::optional<Matrix> blocks_beside(int64_t row, int64_t rows, int64_t count) const;
+  // Rows [row, row + runs * count) as `runs` rows, each of so many that follow each other, with their
+  // columns.
+  std::optional<Matrix> runs_of_rows(int64_t row, int64_t runs, int64_t count) const;
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
   void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;

@@ -18,6 +18,7 @@
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/scalars.h"
+#include "compiler/lowering/short_rows.h"
 #include "compiler/lowering/takes.h"
 #include "compiler/lowering/tiling.h"
 #include "cost/usual.h"
@@ -88,6 +89,8 @@ bool leaves_partitions_idle(const Function& function, const Group& group, const 
   const int64_t columns =
                     count_of(function.type(reduction.operands[0]), reduction.integers(Attr::dimensions)),
                 rows = product(group.shape) / columns;
+  if (are_short_rows(rows, columns) && graph::is_float(function.type(reduction.results[0]).element()))
+    return false;
   if (rows >= partitions)
     return pays_as_wide_rows(generation, {std::ssize(group.ops), kTensors, rows, columns, kWidest});
   return static_cast<int64_t>(group.ops.size()) * (columns - columns * rows / partitions) > kThroughMemory;

@@ -25,6 +25,7 @@
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/rotated_words.h"
 #include "compiler/lowering/row_reduction.h"
+#include "compiler/lowering/short_rows.h"
 #include "compiler/lowering/slab_reduction.h"
 #include "compiler/lowering/spaced_loads.h"
 #include "compiler/lowering/step_rules.h"
@@ -61,6 +62,7 @@ class RowwiseKernel {
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split && !keeps_columns() && !has_kept_place()) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: canonicalise/empty_values.cc
+    if (columns_ == group_.columns() && compute_short_rows(lowering_, index_, operands_, outputs_)) return;
     if (can_turn() && keep_transposed()) {
       turn();
       return run_source();

@@ -97,7 +97,8 @@ bool lower_scan(Lowering& lowering, const Op& op) {
     const auto walked = [&](const Tile& tile) {
       return form.is_backward ? tile.patch(columns - 1, 1, 0, columns, -1) : tile;
     };
-    emitter.scan(alu, walked(made), ones.row_range(0, rows).repeated(columns), walked(data), start);
+    emitter.scan(AluOp::kMultiply, alu, walked(made), ones.row_range(0, rows).repeated(columns), walked(data),
+                 start);
     out.store(emitter, made, row, 0);
   }
   return true;

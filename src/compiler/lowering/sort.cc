@@ -10,6 +10,8 @@
 // Equal elements keep their order: the network alone would not, so the place that an element came from
 // decides.
 //
+// Short rows lie beside each other: a partition has several, of which every step compares all pairs at once.
+//
 // A row that is too long for a partition, or would have most of them idle, is cut into runs of a power of two
 // elements, which lie over partitions and are sorted as rows are. The network then goes on over runs, through
 // HBM: comparisons of elements that are a run or more apart compare whole runs, tile by tile; those within a
@@ -23,6 +25,7 @@
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"
+#include "compiler/lowering/tiling.h"
 
 namespace opentrn::compiler {
 
@@ -84,6 +87,14 @@ int64_t steps_cost(int64_t rows, int64_t pairs, size_t operands, int64_t steps) 
   return (rows + kPartitions - 1) / kPartitions * steps * instructions * (pairs + kInstructionColumns);
 }
 
+// Rows of a partition, where there are more than partitions and several fit.
+int64_t rows_beside(const Function& function, const Op& op) {
+  const int64_t length = std::max<int64_t>(1, length_of(function, op)),
+                lines = function.type(op.operands[0]).element_count() / length,
+                fitting = kSortedColumnsMax / (length * static_cast<int64_t>(op.operands.size() + 1));
+  return std::max<int64_t>(1, std::min(fitting, lines / kPartitions));
+}
+
 // A row that a partition would hold is cut into runs all the same where few rows leave most partitions idle.
 bool goes_in_runs(const Function& function, const Op& op) {
   if (!is_short(function, op)) return true;
@@ -93,7 +104,8 @@ bool goes_in_runs(const Function& function, const Op& op) {
   const int64_t lines = elements / length, run = run_length(elements, op.operands.size());
   const size_t operands = op.operands.size() + 1;
   const auto network = [](int64_t n) { return log2_up(n) * (log2_up(n) + 1) / 2; };
-  const int64_t whole = steps_cost(lines, length / 2, operands, network(length));
+  const int64_t beside = rows_beside(function, op);
+  const int64_t whole = steps_cost(tiles(lines, beside), length / 2 * beside, operands, network(length));
   const int64_t runs = (length + run - 1) / run, rows = lines * runs, levels = log2_up(runs);
   const int64_t exchanges = levels * (levels + 1) / 2;
   const int64_t in_runs = steps_cost(rows, run / 2, operands, network(run) + levels * log2_up(run)) +
@@ -101,6 +113,11 @@ bool goes_in_runs(const Function& function, const Op& op) {
                           kThroughMemory * (exchanges + levels + 2);
   return runs > 1 && in_runs + in_runs / 4 < whole;
 }
+
+// How elements of a tile lie: those of a row, and rows beside each other.
+struct Beside {
+  int64_t element = 1, rows = 1, row = 0;
+};
 
 class Sort {
  public:
@@ -121,19 +138,14 @@ class Sort {
     }
     const int64_t rows = inputs_[0].rows();
     if (rows * length_ == 0) return;
-    View places;
-    if (by_place_) places = lowering_.counted(length_);
-    for (int64_t row = 0; row < rows; row += kPartitions) {
-      rows_ = std::min(kPartitions, rows - row);
+    for (const RunsOfRows& block : blocks()) {
+      rows_ = block.runs;
+      beside_ = block.count;
       data_.clear();
-      for (const Matrix& input : inputs_) data_.push_back(loaded(input, row));
-      if (by_place_) {
-        const Matrix all(places, {{0, rows_}}, {{1, length_}});
-        data_.push_back(emitter_.sbuf(rows_, length_, DType::kFloat32, "place"));
-        all.load(emitter_, data_.back(), 0, 0);
-      }
+      for (const Matrix& input : inputs_) data_.push_back(loaded(input, block.begin));
+      if (by_place_) data_.push_back(counted_places());
       sort_rows(length_);
-      for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].store(emitter_, data_[i], row, 0);
+      for (size_t i = 0; i < outputs_.size(); ++i) store(outputs_[i], data_[i], block.begin);
     }
   }
 
@@ -142,10 +154,64 @@ class Sort {
   struct Columns {
     int64_t begin, runs, step, count, direction;
 
-    Tile of(const Tile& tile) const { return tile.patch(begin, runs, step, count, direction); }
+    Tile of(const Tile& tile, const Beside& by = {}) const {
+      if (by.rows == 1) return tile.patch(begin, runs, step, count, direction);
+      return tile.patches(begin * by.element, runs, step * by.element, count, direction * by.element, by.rows,
+                          by.row);
+    }
     // As many columns of a tile of their own.
-    Tile packed(const Tile& tile) const { return tile.patch(0, runs, count, count, 1); }
+    Tile packed(const Tile& tile, int64_t beside = 1) const {
+      return tile.patch(0, runs, count * beside, count * beside, 1);
+    }
   };
+
+  // Rows lie as they do in memory: one after the other where their elements are neighbours.
+  bool are_neighbours() const {
+    return inputs_[0].column_dims().empty() || inputs_[0].column_dims().back().step == 1;
+  }
+  Beside lie() const {
+    if (beside_ == 1) return {};
+    return are_neighbours() ? Beside{1, beside_, length_} : Beside{beside_, beside_, 1};
+  }
+
+  // Rows from `row` on as this block has them.
+  std::optional<Matrix> beside(const Matrix& m, int64_t row) const {
+    const auto rows = Matrix(m.all(), m.row_dims(), {}).runs_of_rows(row, rows_, beside_);
+    if (!rows) return std::nullopt;
+    std::vector<isa::Dim> columns = rows->column_dims();
+    columns.insert(are_neighbours() ? columns.end() : columns.begin(), m.column_dims().begin(),
+                   m.column_dims().end());
+    return Matrix{rows->all(), rows->row_dims(), std::move(columns)};
+  }
+
+  std::vector<RunsOfRows> blocks() {
+    const int64_t rows = inputs_[0].rows();
+    const auto lie_so = [&](const RunsOfRows& block) {
+      rows_ = block.runs;
+      beside_ = block.count;
+      const auto can = [&](const Matrix& m) { return beside(m, block.begin).has_value(); };
+      return std::ranges::all_of(inputs_, can) && std::ranges::all_of(outputs_, can);
+    };
+    for (int64_t most = rows_beside(function_, op_); most > 1; --most) {
+      const std::vector<RunsOfRows> found = cut_into_runs(rows, most);
+      if (std::ranges::all_of(found, lie_so)) return found;
+    }
+    std::vector<RunsOfRows> found;
+    for (int64_t row = 0; row < rows; row += kPartitions)
+      found.push_back({row, std::min(kPartitions, rows - row), 1});
+    return found;
+  }
+
+  // The place of each element in its row.
+  Tile counted_places() {
+    const Tile once = emitter_.sbuf(rows_, length_, DType::kFloat32, "place");
+    Matrix(lowering_.counted(length_), {{0, rows_}}, {{1, length_}}).load(emitter_, once, 0, 0);
+    if (beside_ == 1) return once;
+    const Tile all = emitter_.sbuf(rows_, length_ * beside_, DType::kFloat32, "places");
+    const Columns row{0, 1, 0, length_, 1};
+    emitter_.tensor_copy(row.of(all, lie()), row.of(once, {1, beside_, 0}));
+    return all;
+  }
 
   // -- rows in runs
 
@@ -273,12 +339,19 @@ class Sort {
 
   // A tile of our own, as it is written to.
   Tile loaded(const Matrix& input, int64_t row) {
-    const Tile tile = emitter_.sbuf(rows_, length_, input.dtype(), "sort");
-    if (const auto kept = input.kept(emitter_, row, rows_, 0, length_, false))
+    const Tile tile = emitter_.sbuf(rows_, length_ * beside_, input.dtype(), "sort");
+    const auto kept = input.kept(emitter_, row, rows_, 0, length_, false);
+    if (beside_ > 1)
+      beside(input, row)->load(emitter_, tile, 0, 0);
+    else if (kept)
       emitter_.tensor_copy(tile, *kept);
     else
       input.load(emitter_, tile, row, 0);
     return tile;
+  }
+
+  void store(const Matrix& output, const Tile& tile, int64_t row) {
+    beside_ > 1 ? beside(output, row)->store(emitter_, tile, 0, 0) : output.store(emitter_, tile, row, 0);
   }
 
   // Sorted runs of `half` of `length` columns become sorted runs of twice as many. What a last, shorter run
@@ -307,14 +380,15 @@ class Sort {
     }
     const Tile swap = must_swap(lows, highs);
     for (size_t i = 0; i < data_.size(); ++i) {
-      emitter_.copy_where(low.of(data_[i]), low.packed(highs[i]), low.packed(swap));
-      emitter_.copy_where(high.of(data_[i]), low.packed(lows[i]), low.packed(swap));
+      const Tile swapped = low.packed(swap, beside_);
+      emitter_.copy_where(low.of(data_[i], lie()), low.packed(highs[i], beside_), swapped);
+      emitter_.copy_where(high.of(data_[i], lie()), low.packed(lows[i], beside_), swapped);
     }
   }
 
   Tile copied(const Tile& tile, const Columns& columns) {
-    const Tile copy = emitter_.sbuf(rows_, columns.runs * columns.count, tile.dtype, "pair");
-    emitter_.tensor_copy(columns.packed(copy), columns.of(tile));
+    const Tile copy = emitter_.sbuf(rows_, columns.runs * columns.count * beside_, tile.dtype, "pair");
+    emitter_.tensor_copy(columns.packed(copy, beside_), columns.of(tile, lie()));
     return copy;
   }
 
@@ -359,7 +433,7 @@ class Sort {
   Emitter& emitter_;
   const Function& function_;
   const Op& op_;
-  int64_t length_, rows_ = 0;
+  int64_t length_, rows_ = 0, beside_ = 1;  // of a tile: partitions, and rows in each of them
   int64_t lines_ = 0, run_ = 0,
           runs_ = 0;        // of rows in runs: how many rows; elements of a run, runs of a row
   std::vector<View> work_;  // by operand; then the places

@@ -9,6 +9,24 @@ namespace opentrn::compiler {
 
 using cost::TensorMode;
 
+// A number of partitions that divides all rows, where one is near, leaves nothing over.
+std::vector<RunsOfRows> cut_into_runs(int64_t rows, int64_t most) {
+  int64_t partitions = kPartitions;
+  for (int64_t n = kPartitions; 4 * n >= 3 * kPartitions; --n)
+    if (rows % n == 0) {
+      partitions = n;
+      break;
+    }
+  const int64_t each = std::max<int64_t>(1, rows / partitions), count = tiles(each, tiles(each, most));
+  std::vector<RunsOfRows> runs;
+  for (int64_t begin = 0; begin < rows;) {
+    const int64_t here = std::min(count, (rows - begin) / partitions);
+    runs.push_back({begin, here > 0 ? partitions : rows - begin, std::max<int64_t>(1, here)});
+    begin += runs.back().runs * runs.back().count;
+  }
+  return runs;
+}
+
 double transfer_ns(Generation generation, int64_t partitions, int64_t bytes) {
   return cost::default_costs(generation).usual.transfer_ns(partitions, bytes);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/generation.h"
 
@@ -10,6 +11,12 @@ namespace opentrn::compiler {
 
 // How many tiles of `size` hold `n`, the last one perhaps in part.
 inline int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
+// Rows [begin, begin + runs * count), a run of `count` in each of so many partitions.
+struct RunsOfRows {
+  int64_t begin, runs, count;
+};
+// So many rows as runs of at most `most`, as few tiles as hold them; what is left over is a tile of its own.
+std::vector<RunsOfRows> cut_into_runs(int64_t rows, int64_t most);
 // A tile of `bytes` in each of `partitions`, a descriptor for each of them.
 double transfer_ns(Generation generation, int64_t partitions, int64_t bytes);
 // One instruction of the Tensor engine over so many columns.

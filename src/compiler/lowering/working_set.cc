@@ -9,6 +9,7 @@
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/short_rows.h"
 #include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
@@ -27,9 +28,10 @@ int64_t element_bytes(const Function& function, graph::ValueId value) {
 
 // Tiles of the ops after the source, two rows of tiles at a time.
 int64_t rowwise_bytes(const Function& function, const Group& group) {
-  const int64_t tile = group.whole_rows   ? group.columns()
-                       : group.has_source ? std::min(kSumColumns, group.columns())
-                                          : std::min(kTileColumns, group.columns());
+  const int64_t tile = has_short_rows(function, group) ? kTileColumns
+                       : group.whole_rows              ? group.columns()
+                       : group.has_source              ? std::min(kSumColumns, group.columns())
+                                                       : std::min(kTileColumns, group.columns());
   int64_t bytes = 0;
   for (const graph::OpId id : group.ops) {
     const Op& op = function.op(id);
