@@ -1,5 +1,6 @@
 #include "serving/answer_reader.h"
 
+#include <functional>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -147,6 +148,55 @@ TEST(ThoughtReader, WhatIsBetweenTheMarksIsReasoning) {
     EXPECT_THAT(read(thinking(false), "no <think>thought</think>", seed),
                 ElementsAre(AnswerPart{Kind::kText, "no <think>thought</think>", ""}));
     EXPECT_THAT(read(thinking(false), "<thi", seed), ElementsAre(AnswerPart{Kind::kText, "<thi", ""}));
+  }
+}
+
+// Texts of marks and their pieces in any order: where a text is cut changes nothing of what is read, and of
+// text that is no mark nothing is lost.
+TEST(AnswerReaders, ReadTheSameWhereverATextIsCut) {
+  const std::vector<std::string> pieces = {"<tool_call>",
+                                           "</tool_call>",
+                                           "<tool_",
+                                           "[TOOL_CALLS]",
+                                           "[TOOL",
+                                           "[ARGS]",
+                                           "<|python_tag|>",
+                                           "<|py",
+                                           "<think>",
+                                           "</think>",
+                                           "</thi",
+                                           "{\"name\": \"f\", \"arguments\": {}}",
+                                           "{\"name\": \"g\", \"parameters\": {\"a\": [1]}}",
+                                           "{",
+                                           "}",
+                                           "[",
+                                           "]",
+                                           "\"",
+                                           "\\",
+                                           ";",
+                                           ", ",
+                                           " ",
+                                           "\n",
+                                           "f",
+                                           "word",
+                                           "{\"a\": \"}\"}"};
+  const std::vector<std::function<std::unique_ptr<AnswerReader>()>> readers = {
+      [] { return reader_of_calls(CallForm::kHermes); },
+      [] { return reader_of_calls(CallForm::kLlama); },
+      [] { return reader_of_calls(CallForm::kMistral); },
+      [] { return thinking(false); },
+      [] { return thinking(true); },
+      [] { return std::make_unique<HarmonyReader>(); },
+  };
+  std::mt19937 random(1);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text;
+    for (size_t count = random() % 9; count > 0; --count) text += pieces[random() % pieces.size()];
+    for (size_t r = 0; r < readers.size(); ++r) {
+      const AnswerParts whole = read(readers[r](), text, 1);
+      for (unsigned seed = 2; seed < 5; ++seed)
+        ASSERT_EQ(read(readers[r](), text, seed), whole) << "reader " << r << " of " << text;
+    }
   }
 }
 
