@@ -1705,6 +1705,11 @@ class ForeignSteps:
 
     def logprobs(self) -> dict[str, int]: ...
 
+    def prompt_scores(self, name: str) -> list[tuple[list[int], list[float], int]] | None:
+        """
+        Of each token of a prompt but the first: tokens (itself, then the likeliest), log probabilities, rank. None before all of it is computed, and after it was told.
+        """
+
     @property
     def programs(self) -> int: ...
 
@@ -1831,7 +1836,7 @@ class ApiExchange:
 
     def begin(self, echoed: Sequence[str]) -> bytes: ...
 
-    def take(self, answer: int, text: str, tokens: Sequence[tuple[int, float, int, Sequence[tuple[int, float]]]], finish: str, stop_reason: object | None, end: object | None) -> bytes:
+    def take(self, answer: int, text: str, tokens: Sequence[tuple[int, float, int, Sequence[tuple[int, float]]]], finish: str, stop_reason: object | None, end: object | None, prompt: Sequence[tuple[int, float, int, Sequence[tuple[int, float]]]] = []) -> bytes:
         """What a step gave to an answer; events of the stream."""
 
     def close(self) -> bytes: ...
