@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "serving/answer_marks.h"
+#include "serving/tagged_calls.h"
 
 namespace opentrn::serving {
 
@@ -11,7 +13,6 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
 constexpr std::string_view kMessage = "<|message|>", kChannel = "<|channel|>", kFunction = "to=functions.";
 constexpr std::array<std::string_view, 4> kEnds = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
 // That an assistant's message can begin with.
@@ -44,13 +45,12 @@ void HermesReader::add_text(AnswerParts& parts, std::string_view text) const {
   if (!text.empty() && !(calls_ > 0 && is_space(text))) parts.push_back({Kind::kText, std::string(text), {}});
 }
 
-void HermesReader::add_call(AnswerParts& parts, std::string_view body) {
-  if (is_call(stripped(body))) {
-    ++calls_;
-    parts.push_back({Kind::kCall, std::string(stripped(body)), {}});
-  } else {
-    parts.push_back({Kind::kText, std::string(kOpen) + std::string(body) + std::string(kClose), {}});
-  }
+bool HermesReader::add_call(AnswerParts& parts, std::string_view body) {
+  AnswerParts calls = tagged_calls(body, has_bare_names_);
+  if (is_call(stripped(body))) calls = {{Kind::kCall, std::string(stripped(body)), {}}};
+  calls_ += std::ssize(calls);
+  std::ranges::move(calls, std::back_inserter(parts));
+  return !calls.empty();
 }
 
 AnswerParts TextReader::add(std::string_view text) {
@@ -73,31 +73,26 @@ AnswerParts HermesReader::add(std::string_view text) {
   held_ += text;
   AnswerParts parts;
   for (;;) {
-    const size_t begin = held_.find(kOpen);
+    const size_t begin = held_.find(open_);
     if (begin == std::string::npos) {
-      add_text(parts, take(held_, held_.size() - begun_with_spaces(held_, kOpen)));
+      add_text(parts, take(held_, held_.size() - begun_with_spaces(held_, open_)));
       return parts;
     }
     add_text(parts, without_spaces_behind(take(held_, begin)));
-    const size_t end = held_.find(kClose);
+    const size_t end = held_.find(close_);
     if (end == std::string::npos) return parts;
-    add_call(parts, std::string_view(held_).substr(kOpen.size(), end - kOpen.size()));
-    held_.erase(0, end + kClose.size());
+    const std::string whole = take(held_, end + close_.size());
+    if (!add_call(parts, std::string_view(whole).substr(open_.size(), end - open_.size())))
+      parts.push_back({Kind::kText, whole, {}});
   }
 }
 
 AnswerParts HermesReader::rest() {
   const std::string held = std::exchange(held_, {});
   AnswerParts parts;
-  const bool is_open = held.starts_with(kOpen);  // without its end
-  const std::string_view body =
-      is_open ? stripped(std::string_view(held).substr(kOpen.size())) : std::string_view();
-  if (!is_open || !is_call(body)) {
+  // One that has begun and has no end may be whole but for it.
+  if (!held.starts_with(open_) || !add_call(parts, std::string_view(held).substr(open_.size())))
     add_text(parts, held);
-    return parts;
-  }
-  ++calls_;
-  parts.push_back({Kind::kCall, std::string(body), {}});
   return parts;
 }
 

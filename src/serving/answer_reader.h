@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace opentrn::serving {
@@ -16,6 +17,8 @@ struct AnswerPart {
   std::string text;  // of a call: its arguments as they were written, or, without a name, an object of name
                      // and arguments
   std::string name;  // of the function that a call names
+  // Arguments by their names, where the model writes texts; what they are the tool's schema says.
+  std::vector<std::pair<std::string, std::string>> values{};
 
   bool operator==(const AnswerPart&) const = default;
 };
@@ -50,17 +53,24 @@ class OneCallReader final : public AnswerReader {
   int64_t calls_ = 0;
 };
 
-// Calls in the form of Hermes' models: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
+// Calls between marks: JSON in the form of Hermes' models, `<tool_call>{"name": ..., "arguments":
+// {...}}</tool_call>`, or arguments between tags (tagged_calls.h).
 class HermesReader final : public AnswerReader {
  public:
+  explicit HermesReader(std::string open = "<tool_call>", std::string close = "</tool_call>",
+                        bool has_bare_names = false)
+      : open_(std::move(open)), close_(std::move(close)), has_bare_names_(has_bare_names) {}
   AnswerParts add(std::string_view text) override;
   AnswerParts rest() override;
   int64_t calls() const override { return calls_; }
 
  private:
   void add_text(AnswerParts& parts, std::string_view text) const;
-  void add_call(AnswerParts& parts, std::string_view body);
+  // False where the text is no call.
+  bool add_call(AnswerParts& parts, std::string_view body);
 
+  std::string open_, close_;
+  bool has_bare_names_;
   std::string held_;
   int64_t calls_ = 0;
 };
@@ -152,7 +162,7 @@ class ThoughtReader final : public AnswerReader {
 };
 
 // In which form a model writes its calls.
-enum class CallForm : uint8_t { kHermes, kLlama, kMistral };
+enum class CallForm : uint8_t { kHermes, kLlama, kMistral, kGlm, kMiniMax, kSeed };
 
 // A reader of answers that may hold calls in this form.
 std::unique_ptr<AnswerReader> reader_of_calls(CallForm form);

@@ -151,6 +151,40 @@ TEST(ThoughtReader, WhatIsBetweenTheMarksIsReasoning) {
   }
 }
 
+TEST(HermesReader, ArgumentsMayStandBetweenTags) {
+  const AnswerPart call{Kind::kCall, "", "f", {{"a", "one\ntwo"}, {"b", "3"}}};
+  const AnswerPart none{Kind::kCall, "", "g", {}};
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    EXPECT_THAT(
+        read(reader_of_calls(CallForm::kHermes),
+             "So.\n<tool_call>\n<function=f>\n<parameter=a>\none\ntwo\n</parameter>\n<parameter=b>\n3\n"
+             "</parameter>\n</function>\n</tool_call>",
+             seed),
+        ElementsAre(AnswerPart{Kind::kText, "So.", ""}, call));
+    EXPECT_THAT(
+        read(reader_of_calls(CallForm::kSeed),
+             "<seed:tool_call>\n<function=f>\n<parameter=a>one\ntwo</parameter>\n<parameter=b>3</parameter>\n"
+             "</function>\n</seed:tool_call>",
+             seed),
+        ElementsAre(call));
+    EXPECT_THAT(read(reader_of_calls(CallForm::kMiniMax),
+                     "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">one\ntwo</parameter>\n"
+                     "<parameter name=\"b\">3</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
+                     "</minimax:tool_call>",
+                     seed),
+                ElementsAre(call, none));
+    EXPECT_THAT(
+        read(reader_of_calls(CallForm::kGlm),
+             "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>one\ntwo</arg_value>\n<arg_key>b</arg_key>\n"
+             "<arg_value>3</arg_value>\n</tool_call><tool_call>g</tool_call>",
+             seed),
+        ElementsAre(call, none));
+    for (const char* text : {"<tool_call>g</tool_call>", "<tool_call><function=f g></function></tool_call>"})
+      EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), text, seed),
+                  ElementsAre(AnswerPart{Kind::kText, text, ""}));
+  }
+}
+
 // Texts of marks and their pieces in any order: where a text is cut changes nothing of what is read, and of
 // text that is no mark nothing is lost.
 TEST(AnswerReaders, ReadTheSameWhereverATextIsCut) {
@@ -184,6 +218,7 @@ TEST(AnswerReaders, ReadTheSameWhereverATextIsCut) {
       [] { return reader_of_calls(CallForm::kHermes); },
       [] { return reader_of_calls(CallForm::kLlama); },
       [] { return reader_of_calls(CallForm::kMistral); },
+      [] { return reader_of_calls(CallForm::kGlm); },
       [] { return thinking(false); },
       [] { return thinking(true); },
       [] { return std::make_unique<HarmonyReader>(); },

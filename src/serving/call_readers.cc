@@ -165,6 +165,10 @@ std::unique_ptr<AnswerReader> reader_of_calls(CallForm form) {
     case CallForm::kHermes: return std::make_unique<HermesReader>();
     case CallForm::kLlama: return std::make_unique<LlamaReader>();
     case CallForm::kMistral: return std::make_unique<MistralReader>();
+    case CallForm::kGlm: return std::make_unique<HermesReader>("<tool_call>", "</tool_call>", true);
+    case CallForm::kMiniMax:
+      return std::make_unique<HermesReader>("<minimax:tool_call>", "</minimax:tool_call>");
+    case CallForm::kSeed: return std::make_unique<HermesReader>("<seed:tool_call>", "</seed:tool_call>");
   }
   return nullptr;
 }

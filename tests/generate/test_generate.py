@@ -327,3 +327,15 @@ def test_ranks_that_cannot_share_a_model(
     assert reason in capsys.readouterr().err
     assert cli.main(["step-times", str(Tiny().write(tmp_path)), "--max-model-len", "64", *words]) == 2
     assert reason.replace("share", "cannot share") in capsys.readouterr().err
+
+
+def test_templates_are_written_as_transformers_writes_them():
+    """The forms of transformers.utils.chat_template_utils that templates of SmolLM3, LFM2 and GLM use."""
+    source = (
+        "{% for m in messages %}{% generation %}{% set x = m.content %}[{{ x }}]{% endgeneration %}"
+        "{{ x is defined }}{% endfor %}{{ tools | tojson(ensure_ascii=False) }}"
+        "{{ tools | tojson(ensure_ascii=True, separators=(',', ':'), sort_keys=True) }}{{ tools | tojson }}"
+    )
+    text = ChatTemplate(source, "", "").prompt([{"role": "user", "content": "a<b"}], [{"name": "é<", "a": 1}])
+    plain = '[{"name": "é<", "a": 1}]'
+    assert text == f'[a<b]False{plain}[{{"a":1,"name":"\\u00e9<"}}]{plain}'

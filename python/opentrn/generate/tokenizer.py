@@ -201,6 +201,29 @@ def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else message
 
 
+def _tojson(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:  # fmt: skip
+    """As transformers' templates have it: Jinja's own writes `<` and others as HTML does."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _generation() -> type:
+    """The tag `generation` around what the assistant says, which trainers mask by; its content is written as it is."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - as Jinja's own extensions state them
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+    return Generation
+
+
 class ChatTemplate:
     """A chat template in Jinja, run as transformers runs it: in a sandbox, without access to Python's objects."""
 
@@ -218,8 +241,10 @@ class ChatTemplate:
         def refuse(message: str) -> None:
             raise TemplateError(message)
 
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-        environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _generation()]
+        )
+        environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = refuse
         environment.globals["strftime_now"] = lambda text: datetime.now().strftime(text)
         self._words = {"bos_token": bos, "eos_token": eos}

@@ -68,6 +68,8 @@ class Assistant(Struct, tag_field="role", tag="assistant"):
     content: _Text | list[TextPart | RefusalPart] | None = None
     tool_calls: list[ToolCall] | None = None
     name: str | None = None
+    reasoning: _Text | None = None  # what it thought before it said this, as vLLM and others name it
+    reasoning_content: _Text | None = None
 
 
 class ToolResult(Struct, tag_field="role", tag="tool", forbid_unknown_fields=True):

@@ -31,7 +31,12 @@ struct Calls {
   std::string_view name, mark;  // in a chat template
   CallForm form;
 };
-constexpr std::array<Calls, 4> kCalls = {{{"hermes", "<tool_call>", CallForm::kHermes},
+// The first whose mark a template has.
+constexpr std::array<Calls, 8> kCalls = {{{"glm45", "<arg_key>", CallForm::kGlm},
+                                          {"minimax_m2", "<minimax:tool_call>", CallForm::kMiniMax},
+                                          {"seed_oss", "<seed:tool_call>", CallForm::kSeed},
+                                          {"hermes", "<tool_call>", CallForm::kHermes},
+                                          {"qwen3_coder", "<function=", CallForm::kHermes},
                                           {"mistral", "[TOOL_CALLS]", CallForm::kMistral},
                                           {"llama3_json", "<|python_tag|>", CallForm::kLlama},
                                           {"llama4_json", "Environment: ipython", CallForm::kLlama}}};

@@ -24,6 +24,9 @@ TEST(AnswerFormat, IsWhatTheTemplateHasMarksOf) {
   EXPECT_EQ(format_of("<seed:think></seed:think>").thoughts->close, "</seed:think>");
   EXPECT_EQ(format_of("'Environment: ipython'").calls, CallForm::kLlama);
   EXPECT_TRUE(format_of("<|channel|>final<|message|>").channels);
+  EXPECT_EQ(format_of("<tool_call>{name}<arg_key>").calls, CallForm::kGlm);
+  EXPECT_EQ(format_of("<minimax:tool_call><invoke").calls, CallForm::kMiniMax);
+  EXPECT_EQ(format_of("<seed:tool_call><function=").calls, CallForm::kSeed);
 }
 
 TEST(AnswerFormat, AMarkThatIsASpecialTokenMustBeInTheText) {

@@ -12,7 +12,16 @@ namespace {
 using Kind = serving::AnswerPart::Kind;
 
 Message message_of(const Json& row) {
-  Message message{row["role"].get<std::string>(), joined_text(field(row, "content"))};
+  const auto text = [&](const char* name) {
+    const Json& stated = field(row, name);
+    return stated.is_string() ? stated.get<std::string>() : std::string();
+  };
+  Message message{.role = row["role"],
+                  .content = joined_text(field(row, "content")),
+                  .reasoning = text("reasoning"),
+                  .call_id = text("tool_call_id"),
+                  .name = text("name")};
+  if (message.reasoning.empty()) message.reasoning = text("reasoning_content");
   for (const Json& call : field(row, "tool_calls"))
     message.calls.push_back({call["function"]["name"], call["function"]["arguments"], call["id"]});
   return message;

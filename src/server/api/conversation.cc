@@ -1,5 +1,7 @@
 #include "server/api/conversation.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace opentrn::server::api {
@@ -23,20 +25,46 @@ Json row_of(const Message& message, const TemplateFacts& facts) {
   }
   Json row{{"role", message.role == "developer" ? "system" : message.role}, {"content", content}};
   if (!calls.empty()) row["tool_calls"] = std::move(calls);
+  if (!message.call_id.empty()) row["tool_call_id"] = message.call_id;
+  if (!message.name.empty()) row["name"] = message.name;
+  // Qwen's, GLM's and most others' templates have the first name, gpt-oss's the second.
+  if (!message.reasoning.empty()) row["reasoning_content"] = row["thinking"] = message.reasoning;
   return row;
 }
 
-void tell_of_tools(Json& rows, const std::vector<Json>& tools) {
+// A text as what the schema of a parameter says that it is; a text where it says nothing, or something else.
+Json typed(const std::string& text, const Json& schema) {
+  const Json& type = field(schema, "type");
+  if (type.is_null() || type == "string") return text;
+  if (text == "True" || text == "False") return text == "True";
+  if (text == "None") return nullptr;
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+Json arguments_of(const serving::AnswerPart& part, const std::vector<Json>& tools) {
+  const auto tool = std::ranges::find_if(tools, [&](const Json& each) { return each["name"] == part.name; });
+  const Json schema = tool == tools.end() ? Json() : field(field(*tool, "parameters"), "properties");
+  Json arguments = Json::object();
+  for (const auto& [name, text] : part.values) arguments[name] = typed(text, field(schema, name));
+  return arguments;
+}
+
+void tell_of_tools(Json& rows, const std::vector<Json>& tools, bool refuses_systems) {
   std::vector<std::string> lines;
   for (const Json& tool : tools) lines.push_back(spaced(function_of(tool)));
   const std::string text = fmt::format(
       "You can call these functions:\n<tools>\n{}\n</tools>\nTo call one, answer\n"
       "{}\n{{\"name\": <name>, \"arguments\": <object of arguments>}}\n{}",
       fmt::join(lines, "\n"), kOpen, kClose);
-  if (!rows.empty() && rows[0]["role"] == "system")
-    rows[0]["content"] = fmt::format("{}\n\n{}", rows[0]["content"].get<std::string>(), text);
-  else
-    rows.insert(rows.begin(), Json{{"role", "system"}, {"content", text}});
+  const char* first = refuses_systems ? "user" : "system";
+  if (!rows.empty() && rows[0]["role"] == first) {
+    const std::string said = rows[0]["content"];
+    rows[0]["content"] =
+        refuses_systems ? fmt::format("{}\n\n{}", text, said) : fmt::format("{}\n\n{}", said, text);
+  } else {
+    rows.insert(rows.begin(), Json{{"role", first}, {"content", text}});
+  }
 }
 
 }  // namespace
@@ -50,7 +78,8 @@ std::string joined_text(const Json& content) {
   return text;
 }
 
-Call call_of(const serving::AnswerPart& part) {
+Call call_of(const serving::AnswerPart& part, const std::vector<Json>& tools) {
+  if (!part.name.empty() && part.text.empty()) return {part.name, spaced(arguments_of(part, tools))};
   if (!part.name.empty()) return {part.name, spaced_json(part.text).value_or(part.text)};
   const Json found = Json::parse(part.text);                                         // the reader has read it
   const char* arguments = found.contains("arguments") ? "arguments" : "parameters";  // as Llama's models say
@@ -89,7 +118,7 @@ Json conversation(const std::vector<Message>& messages, const Tools& tools, cons
   if (shows && facts.knows_tools)
     for (const Json& tool : tools.list) functions.push_back(function_of(tool));
   else if (shows)
-    tell_of_tools(rows, tools.list);
+    tell_of_tools(rows, tools.list, facts.refuses_systems);
   return Json{{"messages", rows},
               {"tools", functions},
               {"variables", wish.variables},

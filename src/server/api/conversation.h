@@ -27,8 +27,9 @@ std::string joined_text(const Json& content);
 struct Call {
   std::string name, arguments, id = new_id("call_");
 };
-// Of what a reader found; arguments that are not JSON stay as the model wrote them.
-Call call_of(const serving::AnswerPart& part);
+// Of what a reader found; arguments that are not JSON stay as the model wrote them, and those that are texts
+// are what the schema of their tool says they are.
+Call call_of(const serving::AnswerPart& part, const std::vector<Json>& tools = {});
 // The arguments as JSON, or, where they are not, as a text.
 Json arguments_of(const Call& call);
 
@@ -36,6 +37,9 @@ Json arguments_of(const Call& call);
 struct Message {
   std::string role, content;
   std::vector<Call> calls{};
+  std::string reasoning{};  // before what is said
+  std::string call_id{};    // of the call that it is the result of
+  std::string name{};       // of who speaks, or of the function
 };
 
 // Tools of a request: {"name", "description", "parameters"} each.
@@ -55,6 +59,7 @@ std::optional<Json> schema_of_call(const Tools& tools);
 // What a chat template knows.
 struct TemplateFacts {
   bool exists = false, knows_tools = false, knows_calls = false;
+  bool refuses_systems = false;  // a system's message is an error of it (Gemma 2)
 };
 
 // How a conversation is written, beside its messages and tools.

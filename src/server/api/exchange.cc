@@ -58,7 +58,7 @@ ServedModel served_model(const Json& facts) {
   served.answers = answer_format(text, facts["reasoning_parser"].get<std::string>(),
                                  facts["tool_call_parser"].get<std::string>(),
                                  facts["special_tokens"].get<std::vector<std::string>>());
-  served.chat_template = {!text.empty(), has("tools"), has("tool_calls")};
+  served.chat_template = {!text.empty(), has("tools"), has("tool_calls"), has("System role not supported")};
   return served;
 }
 
@@ -198,7 +198,11 @@ std::string Exchange::take(size_t index, AnswerDelta delta) {
   for (serving::AnswerPart& part : parts) {
     Part row{part.kind, std::move(part.text), std::nullopt, std::exchange(answer.waiting, {})};
     if (part.kind == Kind::kCall) {
-      row.call = call_of({part.kind, std::exchange(row.text, {}), std::move(part.name)});
+      row.call =
+          call_of({part.kind, std::exchange(row.text, {}), std::move(part.name), std::move(part.values)},
+                  tools_.list);
+      // Mistral's templates refuse ids that are not nine letters and digits.
+      if (served_.answers.calls == serving::CallForm::kMistral) row.call->id = row.call->id.substr(5, 9);
       answer.calls.push_back(*row.call);
     } else {
       (part.kind == Kind::kThought ? answer.reasoning : answer.text) += row.text;

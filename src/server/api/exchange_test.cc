@@ -200,6 +200,42 @@ TEST_F(Exchanges, AStreamHasTheTextOfTheWholeAnswer) {
   }
 }
 
+TEST_F(Exchanges, ATemplateGetsWhatBelongsToCalls) {
+  const char* body = R"({"model": "tiny", "messages": [{"role": "user", "content": "a", "name": "eve"},
+      {"role": "assistant", "content": null, "reasoning": "so", "tool_calls": [{"id": "c1", "function":
+      {"name": "f", "arguments": "{\"n\": 1}"}}]}, {"role": "tool", "content": "2", "tool_call_id": "c1"}],
+      "tools": [{"type": "function", "function": {"name": "f"}}]})";
+  const Json rows = open("chat", body)->inputs()[0]["messages"];
+  EXPECT_EQ(rows[0]["name"], "eve");
+  EXPECT_EQ(rows[1]["reasoning_content"], "so");
+  EXPECT_EQ(rows[1]["tool_calls"][0]["id"], "c1");
+  EXPECT_EQ(rows[1]["tool_calls"][0]["function"]["arguments"]["n"], 1);
+  EXPECT_EQ(rows[2]["tool_call_id"], "c1");
+  // What tools there are stands in a message that the template takes.
+  served = model_of("System role not supported");
+  const Json told = open("chat", body)->inputs()[0]["messages"];
+  EXPECT_EQ(told[0]["role"], "user");
+  EXPECT_TRUE(told[0]["content"].get<std::string>().ends_with("\n\na"));
+  served = model_of("[TOOL_CALLS] tools tool_calls");
+  const auto mistral = open("chat", body);
+  mistral->plan({4}, {""});
+  mistral->take(0, last(R"([TOOL_CALLS]f{"n": 1})"));
+  EXPECT_EQ(mistral->whole()["choices"][0]["message"]["tool_calls"][0]["id"].get<std::string>().size(), 9U);
+}
+
+TEST(Calls, TextsAreWhatTheSchemaSaysOfThem) {
+  const Json tool = Json::parse(R"({"name": "f", "parameters": {"properties": {"n": {"type": "integer"},
+      "s": {"type": "string"}, "b": {"type": "boolean"}, "o": {"type": "object"}, "x": {"type": "number"}}}})");
+  const serving::AnswerPart part{
+      serving::AnswerPart::Kind::kCall,
+      "",
+      "f",
+      {{"n", "3"}, {"s", "3"}, {"b", "True"}, {"o", "{\"a\": [1]}"}, {"x", "many"}, {"y", "1"}}};
+  EXPECT_EQ(call_of(part, {tool}).arguments,
+            R"({"n": 3, "s": "3", "b": true, "o": {"a": [1]}, "x": "many", "y": "1"})");
+  EXPECT_EQ(call_of({serving::AnswerPart::Kind::kCall, "", "g"}, {tool}).arguments, "{}");
+}
+
 // What reasoning is, in a stream and as a whole, in the words of each API.
 TEST_F(Exchanges, ReasoningIsToldApart) {
   served = model_of("</think> tools tool_calls");

@@ -11,6 +11,14 @@ namespace {
 
 using Kind = serving::AnswerPart::Kind;
 
+constexpr std::string_view kShownCall = "toolu_";
+
+// Of a call, as call_block() shows it.
+std::string call_id_of(const Json& shown) {
+  const std::string id = shown;
+  return id.starts_with(kShownCall) ? id.substr(kShownCall.size()) : id;
+}
+
 // A user's results of tools are messages of their own.
 void add_messages(const Json& message, std::vector<Message>& rows) {
   const std::string role = message["role"];
@@ -24,9 +32,13 @@ void add_messages(const Json& message, std::vector<Message>& rows) {
   for (const Json& block : content) {
     const std::string type = block["type"];
     if (type == "text") own.content += block["text"].get<std::string>();
-    if (type == "tool_use") own.calls.push_back({block["name"], spaced(block["input"]), block["id"]});
+    if (type == "tool_use")
+      own.calls.push_back({block["name"], spaced(block["input"]), call_id_of(block["id"])});
+    if (type == "thinking") own.reasoning += block["thinking"].get<std::string>();
     if (type == "tool_result") {
-      rows.push_back({"tool", joined_text(field(block, "content"))});
+      rows.push_back({.role = "tool",
+                      .content = joined_text(field(block, "content")),
+                      .call_id = call_id_of(block["tool_use_id"])});
       has_results = true;
     }
   }
@@ -57,7 +69,7 @@ Json object_of(const Call& call) {
 Json call_block(const Call& call, Json input) {
   const std::string_view id = call.id;
   return Json{{"type", "tool_use"},
-              {"id", fmt::format("toolu_{}", id.starts_with("call_") ? id.substr(5) : id)},
+              {"id", fmt::format("{}{}", kShownCall, id.starts_with("call_") ? id.substr(5) : id)},
               {"name", call.name},
               {"input", std::move(input)},
               {"caller", {{"type", "direct"}}}};

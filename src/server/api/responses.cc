@@ -53,10 +53,16 @@ std::optional<Message> message_of(const Json& item, const std::string& where) {
   if (kind == "function_call") {
     const Json &name = field(item, "name"), &arguments = field(item, "arguments");
     if (!name.is_string() || !arguments.is_string()) refuse(where + " has no name and arguments", where);
-    return Message{"assistant", "", {{name.get<std::string>(), arguments.get<std::string>()}}};
+    Call call{name.get<std::string>(), arguments.get<std::string>()};
+    if (const Json& id = field(item, "call_id"); id.is_string()) call.id = id;
+    return Message{"assistant", "", {std::move(call)}};
   }
-  if (kind == "function_call_output")
-    return Message{"tool", content_of(field(item, "output"), where + ".output")};
+  if (kind == "function_call_output") {
+    const Json& id = field(item, "call_id");
+    return Message{.role = "tool",
+                   .content = content_of(field(item, "output"), where + ".output"),
+                   .call_id = id.is_string() ? id.get<std::string>() : ""};
+  }
   if (kind != "reasoning")
     refuse(fmt::format("{}.type is {}; there are message, function_call, function_call_output", where,
                        shown_value(kind)),
@@ -145,7 +151,7 @@ class Response : public Exchange {
                          {"incomplete_details", is_cut ? Json{{"reason", "max_output_tokens"}} : Json()}});
     if (field(body_, "store") != false) {
       std::vector<Message> messages = said_;
-      messages.push_back({"assistant", answers_[0].text, answers_[0].calls});
+      messages.push_back({"assistant", answers_[0].text, answers_[0].calls, answers_[0].reasoning});
       store_.put({id_, response, std::move(messages)});
     }
     return response;
