@@ -497,19 +497,6 @@ def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, 
     )
 
 
-@pytest.mark.parametrize("option", ["--perfetto", "--html", "--json"])
-def test_a_report_on_a_full_disk_says_why(tmp_path: Path, option: str) -> None:
-    (tmp_path / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
-    done = shell(f"opentrn profile quiet.py -i x=4x4 {option} /dev/full", tmp_path)
-    assert done.returncode == cli.INPUT, done.stderr
-    assert done.stderr.startswith("opentrn: /dev/full: No space left on device") and ".part" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"", "is no file of numpy.save"), (b"\x80\x04K\x01.", "is no file of numpy.save"),
-     (b"\x93NUMPY\x01\x00v", "cannot be read")],
-)  # fmt: skip
 @pytest.mark.parametrize(
     "command",
     [
@@ -541,6 +528,19 @@ def test_sentences_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert style.fitted(text, io.StringIO()) == text and style.width(io.StringIO()) == 100
 
 
+@pytest.mark.parametrize("option", ["--perfetto", "--html", "--json"])
+def test_a_report_on_a_full_disk_says_why(tmp_path: Path, option: str) -> None:
+    (tmp_path / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
+    done = shell(f"opentrn profile quiet.py -i x=4x4 {option} /dev/full", tmp_path)
+    assert done.returncode == cli.INPUT, done.stderr
+    assert done.stderr.startswith("opentrn: /dev/full: No space left on device") and ".part" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "is no file of numpy.save"), (b"\x80\x04K\x01.", "is no file of numpy.save"),
+     (b"\x93NUMPY\x01\x00v", "cannot be read")],
+)  # fmt: skip
 def test_files_that_are_no_arrays_are_named(kernels, tmp_path, capsys, content, said):
     """NumPy says of any other file that it holds pickled objects, and how to load those."""
     (tmp_path / "x.npy").write_bytes(content)
