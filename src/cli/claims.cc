@@ -1,8 +1,8 @@
 // opentrn claims: headlines about Trainium, recomputed.
-#include <fstream>
 
 #include <fmt/format.h>
 
+#include "base/new_file.h"
 #include "cli/claims_report.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
@@ -31,11 +31,10 @@ void run_claims(ClaimsOptions options, std::ostream& out) {
     claims.push_back(planner::claim_of(*tables, options.claims, name));
   const auto saving = planner::saving_over_time(*tables, options.claims);
   if (!options.html.empty()) {
-    std::ofstream file(options.html, std::ios::binary);
-    file << claims_page(claims, saving, options.claims.price);
-    if (!file.flush())
-      throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", options.html),
-                  "a path in an existing folder");
+    const std::string page = claims_page(claims, saving, options.claims.price);
+    NewFile file(options.html, "cli.output", "a path in an existing folder");
+    file.put(page.data(), page.size());
+    file.finish();
   }
   if (options.json)
     out << claims_json(claims, saving, options.claims.price, 2) << "\n";

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
+#include "cli/text_table.h"
 
 namespace opentrn::cli {
 
@@ -108,6 +109,24 @@ int exit_code(FaultKind kind) {
   return 70;
 }
 
+std::string fitted_help(const std::string& help, size_t width) {
+  constexpr size_t kColumn = 30;  // where CLI11 begins to say what an option does
+  constexpr size_t kLeast = 2 * kColumn;
+  std::istringstream lines(help);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_row =
+        line.size() > kColumn && line[0] == ' ' && line[kColumn - 1] == ' ' && line[kColumn] != ' ';
+    if (line.size() <= width || width < kLeast)
+      out += line + "\n";
+    else if (is_row)
+      out += line.substr(0, kColumn) + wrapped(line.substr(kColumn), kColumn, width).substr(kColumn);
+    else
+      out += wrapped_lines(line, width);
+  }
+  return out;
+}
+
 int run(std::span<const AddCommand> commands, int argc, const char* const* argv, std::ostream& out,
         std::ostream& err) {
   CLI::App app{"OpenTrn: an open AWS Trainium in software", "opentrn"};
@@ -117,7 +136,10 @@ int run(std::span<const AddCommand> commands, int argc, const char* const* argv,
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& success) {  // --help
-    return app.exit(success, out, err);
+    std::ostringstream help;
+    const int code = app.exit(success, help, err);
+    out << fitted_help(help.str(), line_width());
+    return code;
   } catch (const CLI::ParseError& error) {
     print_refusal(app, error, err);
     return exit_code(FaultKind::kInput);

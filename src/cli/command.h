@@ -24,6 +24,10 @@ using AddCommand = void (*)(CLI::App& app, std::ostream& out);
 int run(std::span<const AddCommand> commands, int argc, const char* const* argv, std::ostream& out,
         std::ostream& err);
 
+// The text of --help in lines of `width` characters where words allow it; what is said of an option stays in
+// its column.
+std::string fitted_help(const std::string& help, size_t width);
+
 // What a command prints. Faults pass; an input fault "cli.argument" for a command line that is none.
 std::string ask(std::span<const AddCommand> commands, std::span<const std::string> arguments);
 

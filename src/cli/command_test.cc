@@ -51,6 +51,20 @@ TEST(Command, HelpGoesToOutAndSucceeds) {
   EXPECT_EQ(err, "");
 }
 
+TEST(Command, HelpKeepsItsColumns) {
+  const std::string help =
+      "What a command does, in a sentence that is too long\n\n"
+      "  --set KEY=VALUE             What-if: change a table value, for example\n"
+      "  --short                     of few words\n";
+  EXPECT_EQ(fitted_help(help, 60),
+            "What a command does, in a sentence that is too long\n\n"
+            "  --set KEY=VALUE             What-if: change a table value,\n"
+            "                              for example\n"
+            "  --short                     of few words\n");
+  EXPECT_EQ(fitted_help(help, 120), help);
+  EXPECT_EQ(fitted_help(help, 20), help);  // nothing fits there
+}
+
 TEST(Command, ABadCommandLineIsInputAndSaysSoInTwoLines) {
   std::string out, err;
   EXPECT_EQ(run_words({}, &out, &err), 2);

@@ -1,12 +1,12 @@
 // opentrn fabric export: the plan of a collective in a format of other tools.
 #include "cli/fabric_export.h"
 
-#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/new_file.h"
 #include "cli/command.h"
 #include "cli/fabric_operation.h"
 #include "cli/machine_options.h"
@@ -46,10 +46,9 @@ collectives::Planned planned(const FabricExportOptions& options) {
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush())
-    throw Fault(FaultKind::kInput, "fabric.file", fmt::format("{} cannot be written", path), "another path");
+  NewFile file(path, "fabric.file", "another path");
+  file.put(text.data(), text.size());
+  file.finish();
 }
 
 void run_export(const FabricExportOptions& options, std::ostream& out) {

@@ -1,6 +1,5 @@
 // opentrn nccom-test: AWS's benchmark of collectives, in simulated time.
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/new_file.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -240,11 +240,10 @@ void write_json(const std::string& path, const std::vector<Benchmark::Table>& ta
   auto results = nlohmann::ordered_json::array();
   for (const auto& table : tables)
     for (auto& row : json_of(table.columns, table.rows)) results.push_back(std::move(row));
-  std::ofstream file(path);
-  file << nlohmann::ordered_json{{"results", std::move(results)}}.dump(4) << "\n";
-  if (!file.flush())
-    throw Fault(FaultKind::kInput, "nccom_test.file", fmt::format("{} cannot be written", path),
-                "another path");
+  const std::string text = nlohmann::ordered_json{{"results", std::move(results)}}.dump(4) + "\n";
+  NewFile file(path, "nccom_test.file", "another path");
+  file.put(text.data(), text.size());
+  file.finish();
 }
 
 // Beside the table, which scripts read.

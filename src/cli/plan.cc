@@ -1,7 +1,6 @@
 // opentrn plan: the layouts of a training job on instances, what they take and cost, and how far to trust
 // that.
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <tuple>
@@ -9,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/new_file.h"
 #include "base/text_file.h"
 #include "cli/commands.h"
 #include "cli/plan_export.h"
@@ -335,11 +335,9 @@ void set_goodput(const PlanOptions& options, const arch::Tables& tables, double 
 }
 
 void write_page(const std::string& path, const std::string& page) {
-  std::ofstream file(path, std::ios::binary);
-  file << page;
-  if (!file.flush())
-    throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", path),
-                "a path in an existing folder");
+  NewFile file(path, "cli.output", "a path in an existing folder");
+  file.put(page.data(), page.size());
+  file.finish();
 }
 
 void add_plan(CLI::App& app, std::ostream& out) {

@@ -78,29 +78,49 @@ std::string filled(const std::string& text, size_t width, const std::string& fir
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// Cells of the columns `left` stand at the left; the last of them is not padded.
-std::string aligned(const Rows& rows, const std::vector<size_t>& left) {
+constexpr std::string_view kUnknown = "unknown";
+
+// How many of the first columns fit beside each other, `gap` blanks before each but the first; all where not
+// even two do.
+size_t columns_in(const std::vector<size_t>& widths, size_t gap, size_t width) {
+  size_t count = 0;
+  for (size_t used = 2; count < widths.size() && used + widths[count] <= width; ++count)
+    used += widths[count] + gap;
+  return count < 2 ? widths.size() : count;
+}
+
+// Cells of the columns `left` stand at the left; the last of them is not padded. Columns that do not fit
+// stand below their row, each with its heading, but for those that are not known.
+std::string aligned(const Rows& rows, const std::vector<size_t>& left, size_t width) {
   const size_t columns = rows.front().size();
   std::vector<size_t> widths(columns, 0);
   for (const auto& row : rows)
     for (size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], character_count(row[i]));
+  const size_t gap = columns_in(widths, 2, width) == columns ? 2 : 1;
+  const size_t beside = columns_in(widths, gap, width);
   std::string out;
   for (const auto& row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < columns; ++i) {
+    std::string line = "  ";
+    for (size_t i = 0; i < beside; ++i) {
       const std::string blanks(widths[i] - character_count(row[i]), ' ');
       const bool is_left = std::ranges::find(left, i) != left.end();
-      line += " " + std::string(i > 0 ? " " : "") + (is_left ? row[i] + blanks : blanks + row[i]);
+      line += (i > 0 ? std::string(gap, ' ') : "") + (is_left ? row[i] + blanks : blanks + row[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
+    std::vector<std::string> below;
+    for (size_t i = beside; i < columns && &row != &rows.front(); ++i)
+      if (row[i] != kUnknown) below.push_back(fmt::format("{} {}", rows.front()[i], row[i]));
+    if (!below.empty()) out += filled(fmt::format("{}", fmt::join(below, "; ")), width, "    ", "    ");
   }
   return out;
 }
 
-std::string money(const std::optional<double>& usd) { return usd ? fmt::format("${:.3g}", *usd) : "unknown"; }
+std::string money(const std::optional<double>& usd) {
+  return usd ? fmt::format("${:.3g}", *usd) : std::string(kUnknown);
+}
 
-std::string core_table(const std::vector<ChipRow>& chips) {
+std::string core_table(const std::vector<ChipRow>& chips, size_t width) {
   Rows rows{{"NeuronCore", "chips", "latency", "MFU", "MBU", "SBUF", "HBM", "bound by"}};
   for (const ChipRow& row : chips) {
     if (!row.why.empty()) continue;  // unknown_text() has it
@@ -111,10 +131,10 @@ std::string core_table(const std::vector<ChipRow>& chips) {
                     fmt::format("{:.1f} %", row.mbu_percent), size_text(static_cast<double>(row.sbuf_bytes)),
                     size_text(static_cast<double>(row.hbm_bytes)), row.bound_by.value_or("nothing")});
   }
-  return aligned(rows, {0, 1, 7});
+  return aligned(rows, {0, 1, 7}, width);
 }
 
-std::string instance_table(const std::vector<InstanceRow>& instances) {
+std::string instance_table(const std::vector<InstanceRow>& instances, size_t width) {
   Rows rows{{"instance", "chips", "cores", "latency", "per second"}};
   for (const RateKind& kind : kComparedRates) rows[0].emplace_back(kind.title);
   for (const InstanceRow& row : instances) {
@@ -124,24 +144,24 @@ std::string instance_table(const std::vector<InstanceRow>& instances) {
                     row.fits ? grouped(std::llrint(row.inferences_per_s)) : "does not fit"});
     for (const auto& price : row.prices) rows.back().push_back(money(price));
   }
-  return aligned(rows, {0});
+  return aligned(rows, {0}, width);
 }
 
 // One paragraph for a NeuronCore without a time: which instances have it, and why it is not known.
-std::string unknown_text(const ChipRow& row, const std::vector<InstanceRow>& instances) {
+std::string unknown_text(const ChipRow& row, const std::vector<InstanceRow>& instances, size_t width) {
   std::vector<std::string> sizes;
   for (const InstanceRow& each : instances)
     if (std::ranges::find(row.chips, each.chip) != row.chips.end()) sizes.push_back(each.instance);
   return filled(
       fmt::format("{} ({}): time unknown, {}", fmt::join(row.chips, ", "), fmt::join(sizes, ", "), row.why),
-      98, "  ", "    ");
+      width, "  ", "    ");
 }
 
-std::string trust_paragraph(const ChipRow& row) {
+std::string trust_paragraph(const ChipRow& row, size_t width) {
   std::vector<std::string> lines;
   std::istringstream text(row.trust);
   for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return filled(fmt::format("{}: {}", row.chips.front(), fmt::join(lines, "; ")), 100, "  ", "    ");
+  return filled(fmt::format("{}: {}", row.chips.front(), fmt::join(lines, "; ")), width, "  ", "    ");
 }
 
 ordered_json json_of(const ChipRow& row) {
@@ -269,29 +289,32 @@ std::vector<InstanceRow> Comparison::instances() const {
   return rows;
 }
 
-std::string Comparison::text() const {
+std::string Comparison::text(size_t width) const {
   const std::vector<InstanceRow> rows = instances();
-  std::string out = fmt::format("{} on every NeuronCore; SBUF is per partition\n", source_);
+  std::string out =
+      filled(fmt::format("{} on every NeuronCore; SBUF is per partition", source_), width, "", "");
   if (!sizes_.empty()) {
     std::vector<std::string> texts;
     for (const auto& [name, size] : sizes_) texts.push_back(fmt::format("{}={}", name, size));
     out += fmt::format("Of an inference with {}, which data decide\n", fmt::join(texts, ", "));
   }
-  out += core_table(chips_);
+  out += core_table(chips_, width);
   for (const ChipRow& row : chips_)
-    if (!row.why.empty()) out += unknown_text(row, rows);
+    if (!row.why.empty()) out += unknown_text(row, rows, width);
   for (const ChipRow& row : chips_)
-    if (!row.trust.empty()) out += trust_paragraph(row);
-  out +=
-      "\nInstances, cheapest first, and USD per million inferences: on demand, reserved for 3 years,\n"
-      "capacity block\n";
-  out += instance_table(rows);
-  out +=
-      "One copy of the model per NeuronCore, all cores busy (those of an HBM stack share it; latency\n"
-      "is that of one alone), launches not overlapped, host and network not counted;\n"
-      "`opentrn describe INSTANCE` has the prices' sources\n";
+    if (!row.trust.empty()) out += trust_paragraph(row, width);
+  const auto paragraph = [&](const char* sentence) { out += filled(sentence, width, "", ""); };
+  out += "\n";
+  paragraph("Instances, cheapest first, and USD per million inferences by rate");
+  out += instance_table(rows, width);
+  paragraph(
+      "One copy of the model per NeuronCore, all cores busy (those of an HBM stack share it; latency is that "
+      "of one "
+      "alone), launches not overlapped, host and network not counted; `opentrn describe INSTANCE` has the "
+      "prices' "
+      "sources");
   if (std::ranges::any_of(chips_, [](const ChipRow& row) { return row.host_ops > 0; }))
-    out += "Ops without a device kernel run on the host and are not in the times (`opentrn coverage`)\n";
+    paragraph("Ops without a device kernel run on the host and are not in the times (`opentrn coverage`)");
   return out;
 }
 

@@ -83,7 +83,7 @@ class Comparison {
 
   const std::vector<ChipRow>& chips() const { return chips_; }
   std::vector<InstanceRow> instances() const;  // the cheapest first, then the fastest
-  std::string text() const;                    // two tables for a terminal
+  std::string text(size_t width = 100) const;  // two tables, in lines of so many characters
   nlohmann::ordered_json json() const;
 
  private:

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
+
 #include <nlohmann/json.hpp>
 
 namespace opentrn::model {
@@ -52,6 +54,19 @@ TEST(Comparison, EveryNeuronCoreHasOneTarget) {
   }
   EXPECT_THAT(names, ElementsAre("inf1", "trn1", "trn2", "trn3"));
   EXPECT_THAT(cores, ElementsAre("NeuronCore-v1", "NeuronCore-v2", "NeuronCore-v3", "NeuronCore-v4"));
+}
+
+TEST(Comparison, TablesFitANarrowTerminal) {
+  Comparison found("m.onnx", arch::default_tables());
+  found.add(target_named("trn2"), kRun, profile_of(1500, 1e6 / 7, 0.25));
+  found.add_unknown(target_named("inf1"), "no public source says how fast it is");
+  for (const size_t width : {50, 64, 80, 100}) {
+    std::istringstream lines(found.text(width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
+  const std::string narrow = found.text(50);
+  EXPECT_THAT(narrow, HasSubstr("\n    HBM 1000 B; bound by DMA\n"));
+  EXPECT_THAT(narrow, HasSubstr("\n    3 years $0.25; block $0.25\n"));
 }
 
 TEST(Comparison, ARowSaysWhatTheProfileDoes) {

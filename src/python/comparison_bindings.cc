@@ -49,7 +49,7 @@ void bind_comparison(nb::module_& module) {
            "A NeuronCore's row and its instances'; profile: Timing.profile() as JSON.")
       .def("add_unknown", &Comparison::add_unknown, "target"_a, "why"_a, "One whose time nobody knows.")
       .def("set_sizes", &Comparison::set_sizes, "sizes"_a, "Of an inference, where data decide shapes.")
-      .def("text", &Comparison::text, "Two tables for a terminal.")
+      .def("text", &Comparison::text, "width"_a = 100, "Two tables, in lines of so many characters.")
       .def(
           "json", [](const Comparison& self) { return self.json().dump(); }, "All rows, as JSON.");
   module.def(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -496,12 +497,43 @@ def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, 
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fabric export all_reduce --instance trn1n.32xlarge -r 8 --bytes 1MB --format goal -o",
+        "claims --html",
+        "plan Llama-3.1-8B --instance trn1.32xlarge --count 4 --seq 2048 --global-batch 64 --html",
+    ],
+)
+def test_a_file_that_does_not_fit_is_none_and_says_why(command: str, tmp_path: Path) -> None:
+    done = shell(f"opentrn {command} /dev/full", tmp_path)
+    assert done.returncode == 2 and "/dev/full cannot be written: No space left on device" in done.stderr
+
+
+def test_sentences_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return 5
+
+    from opentrn.cli import style
+
+    monkeypatch.setattr(style.os, "get_terminal_size", lambda _: os.terminal_size((60, 20)))
+    text = "a short one\n\n  " + "several words of a long sentence " * 4
+    lines = style.fitted(text, Terminal()).split("\n")
+    assert lines[:2] == ["a short one", ""] and all(len(line) <= 60 for line in lines)
+    assert [line[:6] for line in lines[3:]] == [f"{'':6}"] * len(lines[3:]) and len(lines) > 3
+    assert style.fitted(text, io.StringIO()) == text and style.width(io.StringIO()) == 100
+
+
 @pytest.mark.parametrize("option", ["--perfetto", "--html", "--json"])
 def test_a_report_on_a_full_disk_says_why(tmp_path: Path, option: str) -> None:
     (tmp_path / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
     done = shell(f"opentrn profile quiet.py -i x=4x4 {option} /dev/full", tmp_path)
     assert done.returncode == cli.INPUT, done.stderr
-    assert "No space left on device: '/dev/full'" in done.stderr and ".part" not in done.stderr
+    assert done.stderr.startswith("opentrn: /dev/full: No space left on device") and ".part" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1150,8 +1150,8 @@ class ModelComparison:
     def set_sizes(self, sizes: Sequence[tuple[str, int]]) -> None:
         """Of an inference, where data decide shapes."""
 
-    def text(self) -> str:
-        """Two tables for a terminal."""
+    def text(self, width: int = 100) -> str:
+        """Two tables, in lines of so many characters."""
 
     def json(self) -> str:
         """All rows, as JSON."""

@@ -376,7 +376,7 @@ def _run(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     for line in collective_texts(result):
-        print(line)
+        print(cli_style.fitted(line, sys.stdout))
     if options.ranks and len(result.timings) > 1:
         print(f"the slowest of {options.ranks} ranks:")
     for timing in [result.timing] if options.ranks and result.timings else result.timings:
@@ -415,7 +415,7 @@ def collective_texts(result: Any) -> list[str]:
 
 def print_assumptions(timing: Any) -> None:
     """What a predicted time rests on besides published facts, and how far to trust it, a line each."""
-    print(assumptions_text(timing), end="")
+    print(cli_style.fitted(assumptions_text(timing), sys.stdout), end="")
 
 
 def assumptions_text(timing: Any) -> str:

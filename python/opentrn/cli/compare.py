@@ -37,7 +37,7 @@ def compare_command(options: argparse.Namespace) -> int:
         return 0
     for inputs in drawn:
         inputs.tell()
-    print(cli_style.headed(found.text(), sys.stdout), end="")
+    print(cli_style.headed(found.text(cli_style.width(sys.stdout)), sys.stdout), end="")
     return 0
 
 

@@ -159,10 +159,10 @@ def parser_of_the_program(entry: str | None = None) -> argparse.ArgumentParser:
     parser = cli_help.Parser(
         prog="opentrn",
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=26),
-        description="AWS Trainium in software: run NKI kernels, predict their time, see where it goes.",
-        epilog="Exit status: 1 the kernel's fault, 2 the command line's or an input's, 3 does not fit,\n"
-        "4 not modelled, 5 unspecified by the public documents, 70 a bug of OpenTrn's,\n"
-        "124 over the deadline, 130 interrupted, 143 terminated.",
+        description="AWS Trainium in software: run NKI kernels and models, and predict their time.",
+        epilog="Exit status: 1 the kernel's fault, 2 the command line's or an input's,\n"
+        "3 does not fit, 4 not modelled, 5 unspecified by the public documents, 70 a bug\n"
+        "of OpenTrn's, 124 over the deadline, 130 interrupted, 143 terminated.",
     )
     parser.examples = (
         "opentrn run kernel.py              a kernel's or a model's outputs and predicted time",

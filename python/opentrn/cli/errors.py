@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TypeGuard
 
+from opentrn.base.files import shown
 from opentrn.cli import style as cli_style
 
 PROGRAM, INPUT, CAPACITY, NOT_MODELLED, UNSPECIFIED, INTERNAL = 1, 2, 3, 4, 5, 70
@@ -93,6 +94,8 @@ def _message(error: Exception, code: int) -> str:
 
 def _in_options(error: Exception) -> str:
     """The error's text, with --dim for what an argument of the library is called."""
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes, os.PathLike)):
+        return f"{shown(error.filename)}: {error.strerror}"
     text = str(error)
     if not getattr(error, "label", "").endswith(".dimension"):
         return text

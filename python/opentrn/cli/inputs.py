@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.cli import style as cli_style
+
 _VALUE_LENGTH_MAX = 24
 
 
@@ -41,7 +43,7 @@ class Inputs:
     def tell(self) -> None:
         """On stderr what was drawn."""
         if text := self.text():
-            print(text, file=sys.stderr)
+            print(cli_style.fitted(text, sys.stderr), file=sys.stderr)
 
     def _deciding_text(self) -> str:
         rows = ", ".join(f"{name}={value}" for name, value in self.deciding)

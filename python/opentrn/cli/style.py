@@ -6,8 +6,10 @@ that knows more than TERM=dumb.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import textwrap
 from typing import Any
 
 _CODES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "cyan": "36"}
@@ -41,6 +43,23 @@ def message(text: str, stream: Any) -> str:
     )
     rest = re.sub(r"^(\s*)(try:.*)$", lambda found: found[1] + styled(found[2], "cyan", stream), rest, flags=re.M)
     return first + newline + rest
+
+
+def width(stream: Any) -> int:
+    """Columns of a line for this stream: a terminal's, 100 at most and where it is none."""
+    try:
+        return max(40, min(100, os.get_terminal_size(stream.fileno()).columns))
+    except (OSError, ValueError, AttributeError):
+        return 100
+
+
+def fitted(text: str, stream: Any) -> str:
+    """Sentences in lines that fit a terminal; as they are for what is none."""
+    if not getattr(stream, "isatty", lambda: False)():
+        return text
+    fill = functools.partial(textwrap.wrap, width=width(stream), break_long_words=False, break_on_hyphens=False)
+    lines = [fill(line, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 4)) for line in text.split("\n")]
+    return "\n".join("\n".join(parts) for parts in lines)
 
 
 def headed(text: str, stream: Any) -> str:

@@ -88,9 +88,9 @@ class Comparison:
         """Plain data, with each instance's cheapest price."""
         return json.loads(self._rows.json())
 
-    def text(self) -> str:
-        """Two tables for a terminal."""
-        return self._rows.text()
+    def text(self, width: int = 100) -> str:
+        """Two tables for a terminal, in lines of so many characters."""
+        return self._rows.text(width)
 
 
 def compare(

@@ -28,7 +28,8 @@ function drawFabric(traffic, root) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `ranks and links over time. ${traffic.verdict}`);
-  svg.style.cssText = "width:100%;display:block;font-size:12px";
+  // On a narrow screen it is scrolled: its letters would not be read.
+  svg.style.cssText = "width:100%;min-width:900px;display:block;font-size:12px";
   const add = (tag, attributes, text, title) => {
     const made = document.createElementNS(SVG, tag);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -98,7 +99,7 @@ function drawFabric(traffic, root) {
   const notes = [traffic.ranks.length > worst.length ? `${worst.length} of ${traffic.ranks.length} ranks, those where most is exposed` : "", traffic.ranks_note,
     traffic.links.length ? `${links.length} of ${traffic.links_used} links that carry something` : "",
     traffic.collectives.length > longest.length ? `the ${longest.length} longest of ${traffic.collectives.length} collectives` : "", traffic.band, ...traffic.assumptions, ...traffic.basis].filter(Boolean);
-  root.replaceChildren(node("h2", {}, "Fabric ", node("small", {}, `${traffic.title} on ${traffic.machine}`)), node("p", {}, node("b", {}, traffic.verdict)), svg, keys,
+  root.replaceChildren(node("h2", {}, "Fabric ", node("small", {}, `${traffic.title} on ${traffic.machine}`)), node("p", {}, node("b", {}, traffic.verdict)), node("div", { class: "scroll" }, svg), keys,
     table([["collective"], ["algorithm"], ["starts", 1], ["takes", 1], ["arrivals spread", 1], ["last rank", 1], ["size", 1], ["algorithm GB/s", 1], ["bus GB/s", 1], ["ranks", 1], ["CC-core stream", 1], ["line"]], rows),
     ...notes.map((text) => node("p", { class: "dim hint" }, text)));
 }

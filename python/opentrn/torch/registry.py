@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from opentrn._core import aten
+from opentrn import _core
 from opentrn.errors import NotModelled
+
+aten = _core.aten  # said by _core, where a build has none
 
 # rule(body, out, *arguments, **keywords): tensors are Values, `out` is the Spec of the result, or a tuple of them.
 Rule = Callable[..., Any]

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 import torch
 
-from opentrn._core import aten
+from opentrn import _core
 from opentrn.torch import types  # noqa: F401  (tells C++ of torch's types)
+
+aten = _core.aten  # said by _core, where a build has none
 
 Shape = tuple[int, ...]
 # A tensor of the program, and a function or region being written.

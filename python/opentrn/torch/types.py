@@ -12,7 +12,9 @@ from typing import Any, cast
 
 import torch
 
-from opentrn._core import aten
+from opentrn import _core
+
+aten = _core.aten  # said by _core, where a build has none
 
 ELEMENTS: dict[torch.dtype, str] = {
     torch.bool: "i1",
