@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder_for_test.h"
+#include "planner/compiled/piece_passes.h"
 #include "planner/compiled/pieces_for_test.h"
 #include "planner/recost.h"
 
@@ -50,6 +51,33 @@ TEST(PieceTimes, DoNotTrustWhatOthersMayWrite) {
   PieceTimes careful(Generation::kV2, folder.path());
   careful.seconds(products(128));
   EXPECT_EQ(careful.compiled(), 1);
+}
+
+// Cores that compute all rows of norms add up what a half gives before its norm's backward pass, which has a
+// part of its own (decision 0279).
+TEST(PiecePasses, NormsOfAllRowsComeBehindTheCoresSum) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  Model model = small_model();
+  BlockSizes sizes;
+  sizes.rows = sizes.normed_rows = sizes.queries = sizes.keys = 128;
+  sizes.parts = sizes.cores = 2;
+  sizes.adds = true;
+  for (const bool again : {false, true}) {
+    const Piece mlp = mlp_half(model, Precision::kBf16, sizes);
+    ASSERT_TRUE(mlp.normed);
+    sizes.sums_before_norms = false;
+    const BackwardPasses whole = backward_of(times, model, Precision::kBf16, mlp, sizes, again);
+    EXPECT_EQ(whole.norm.seconds, 0);
+    sizes.sums_before_norms = true;
+    const BackwardPasses apart = backward_of(times, model, Precision::kBf16, mlp, sizes, again);
+    Piece bare = mlp;
+    bare.normed = false;
+    EXPECT_EQ(apart.own.seconds,
+              (again ? behind_again(times, bare, sizes) : time_of(times, bare, true, true)).seconds);
+    EXPECT_EQ(apart.norm.seconds,
+              time_of(times, norm_of(model, Precision::kBf16, sizes), true, true).seconds);
+    EXPECT_GT(apart.own.seconds + apart.norm.seconds, whole.own.seconds);
+  }
 }
 
 TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
