@@ -80,6 +80,24 @@ TEST(PiecePasses, NormsOfAllRowsComeBehindTheCoresSum) {
   }
 }
 
+// Three heads on a rank of two cores, with sequence parallelism: cores have rows (decision 0318).
+TEST(BlockPieces, ACoreTakesItsPartOfASequenceAndHasWholeOnesAlready) {
+  Model model = small_model();
+  model.heads = model.kv_heads = 6;
+  BlockSizes sizes;
+  sizes.by_rows = true;
+  sizes.parts = 4, sizes.cores = 2;
+  sizes.queries = sizes.keys = 128;
+  for (const int64_t sequences : {1, 2}) {
+    sizes.micro_batch = sequences;
+    sizes.rows = 128 * sequences;
+    sizes.normed_rows = sizes.rows / 4;
+    const std::vector<Piece> half = attention_half(model, Precision::kBf16, sizes);
+    EXPECT_FALSE(half[0].normed);
+    EXPECT_EQ(half[0].selects, sequences == 1);
+  }
+}
+
 TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
   CompiledLayers source(std::nullopt);
   const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
