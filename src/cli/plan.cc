@@ -118,7 +118,26 @@ planner::Stack stack_for(const PlanOptions& options, const arch::Tables& tables,
   return stack;
 }
 
-[[noreturn]] void refuse_none(const planner::Job& job, const PlanOptions& options,
+// How many more instances of the first machine have room, where as many as are tried do.
+std::string room_text(const planner::Job& job, const PlanOptions& options, const arch::Tables& tables,
+                      const Planned& on) {
+  constexpr int64_t kMost = 4096;
+  planner::SearchOptions search = search_of(options);
+  search.top = 1;
+  try {
+    for (int64_t count = 2 * on.count; count <= kMost; count *= 2) {
+      const planner::Machine machine = planner::machine_of(tables, on.machine.instance, count, options.lnc);
+      if (!planner::search(job, machine, on.stack, search).best.empty())
+        return fmt::format("--count {}, which has room", count);
+    }
+  } catch (const Fault& fault) {  // several of a kind whose network nobody published
+    if (fault.kind() == FaultKind::kInternal) throw;
+    return "an instance with more memory, or fewer fixed degrees";
+  }
+  return "fewer fixed degrees, or a larger global batch: more instances have no room either";
+}
+
+[[noreturn]] void refuse_none(const planner::Job& job, const PlanOptions& options, const arch::Tables& tables,
                               const std::vector<Planned>& machines) {
   std::string detail;
   for (const Planned& each : machines) {
@@ -139,10 +158,14 @@ planner::Stack stack_for(const PlanOptions& options, const arch::Tables& tables,
   if (fits_nowhere)
     throw Fault(FaultKind::kCapacity, "plan.memory",
                 fmt::format("no layout of {} fits: {}", job.model.name, detail),
-                "more instances, --recompute full, or fewer fixed degrees");
-  throw Fault(FaultKind::kInput, "plan.layout", fmt::format("{}: {}", job.model.name, detail),
-              fmt::format("degrees must divide {} heads, {} layers, the ranks, and the global batch of {}",
-                          job.model.heads, job.model.layers, job.global_batch));
+                room_text(job, options, tables, machines.front()));
+  const bool is_precision = detail.find("--precision") != std::string::npos;
+  throw Fault(
+      FaultKind::kInput, "plan.layout", fmt::format("{}: {}", job.model.name, detail),
+      is_precision
+          ? "--precision bf16"
+          : fmt::format("degrees must divide {} heads, {} layers, the ranks, and the global batch of {}",
+                        job.model.heads, job.model.layers, job.global_batch));
 }
 
 void print_plans(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
@@ -183,7 +206,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   std::vector<Line> lines;
   for (const Planned& each : machines)
     for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
-  if (lines.empty()) refuse_none(job, options, machines);
+  if (lines.empty()) refuse_none(job, options, tables, machines);
   // Of a machine whose finalists are compiled, or costed on its links, the others come last.
   std::ranges::stable_sort(lines, {}, [&](const Line& line) {
     return std::tuple(line.on->on_links && !line.plan->tiers_s, line.on->recost && !line.plan->curves_s,
@@ -203,6 +226,12 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   }
   out << plan_table(tables, job, options, machines, lines);
   if (!written.empty()) out << fmt::format("Plan {} is in {}\n", std::max(1, options.explain), written);
+  if (options.format == "jax" && lines[std::max(1, options.explain) - 1].on->stack.name != "opentrn")
+    out << wrapped(
+        fmt::format("Its step is that of program {}; what OpenTrn makes of the file itself takes as long "
+                    "as a plan with --stack opentrn --compiled 1 on a Neuron instance says",
+                    lines[std::max(1, options.explain) - 1].on->stack.name),
+        0);
   if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
 }
 

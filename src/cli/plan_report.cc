@@ -21,6 +21,14 @@ double hours_of(const planner::Job& job, double step_s) {
   return job.tokens / (job.global_batch * job.seq) * step_s / 3600;
 }
 
+std::string hours_text(double hours) { return fmt::format("{:.{}f}", hours, hours < 10 ? 1 : 0); }
+
+// "188", "12.3k", "4.56M".
+std::string usd_text(double usd) {
+  if (usd >= 1e6) return fmt::format("{:.2f}M", usd / 1e6);
+  return usd >= 1e4 ? fmt::format("{:.1f}k", usd / 1e3) : fmt::format("{:.0f}", usd);
+}
+
 // A plan's step by curves, and how far the compiled one is from it: "!" where that is more than a tenth.
 std::string moved(const planner::Estimate& plan) {
   if (!plan.curves_s) return "";
@@ -225,7 +233,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
   header.insert(header.end(), {"MFU", "GB/rank", "bound by", "$/Mtok"});
   const bool failures = !options.reliability.empty();
   if (failures) header.emplace_back("goodput");
-  if (job.tokens > 0) header.emplace_back("hours");
+  if (job.tokens > 0) header.insert(header.end(), {"hours", "USD"});
   header.emplace_back("80 % interval");
   TextTable table(header);
   int number = 0;
@@ -244,7 +252,8 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                                std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
     if (failures) cells.push_back(fmt::format("{:.1f}%", 100 / line.on->stretch()));
     if (job.tokens > 0)
-      cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s * line.on->stretch())));
+      cells.insert(cells.end(), {hours_text(hours_of(job, plan.step_s * line.on->stretch())),
+                                 price ? usd_text(*price * job.tokens / 1e6) : "?"});
     cells.push_back(fmt::format("{} .. {}", seconds_text(interval.low), seconds_text(interval.high)));
     table.add_row(std::move(cells));
   }
@@ -270,6 +279,10 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                       fmt::join(each.assumed, "; ")),
           0);
     if (each.recost) text += wrapped(recost_line(each, !options.layer_times.empty()), 0);
+    if (!each.recost && options.compiled > 0 && options.layer_times.empty())
+      text += wrapped(fmt::format("Layers of {} by curves: OpenTrn compiles for NeuronCores alone",
+                                  each.machine.instance),
+                      0);
     if (each.on_links) text += wrapped(links_line(each), 0);
     const planner::Interval interval = planner::interval_of(tables, each.stack, each.machine, 1);
     if (!interval.measured)
@@ -357,6 +370,10 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
     if (job.tokens > 0)
       each["hours"] =
           value_json(hours_of(job, clock_s), hours_of(job, clock.low), hours_of(job, clock.high), source);
+    if (const auto price = usd_per_mtok(job, line, plan.step_s); price && job.tokens > 0) {
+      const double usd = *price * job.tokens / 1e6;
+      each["usd"] = value_json(usd, usd * clock.low / clock_s, usd * clock.high / clock_s, source);
+    }
     if (line.on->goodput) {
       const planner::Between& share = line.on->goodput->useful;
       each["goodput"] = value_json(share.value, share.low, share.high, "failures as " + options.reliability);

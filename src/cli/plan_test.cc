@@ -120,11 +120,48 @@ TEST(Plan, SaysWhatIsPossible) {
   EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge"}), HasSubstr("--seq"));
   EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p6.48xlarge", "--seq", "1024", "--global-batch", "8"}),
               HasSubstr("p5.48xlarge"));
-  EXPECT_THAT(error({"Llama-3.1-405B", "--instance", "p5.48xlarge", "--seq", "8192", "--global-batch", "8"}),
-              HasSubstr("[plan.memory]"));
+  const std::string memory =
+      error({"Llama-3.1-405B", "--instance", "p5.48xlarge", "--seq", "8192", "--global-batch", "64"});
+  EXPECT_THAT(memory, HasSubstr("[plan.memory]"));
+  // The number that it names has room, and half of it does not.
+  const size_t at = memory.find("--count ");
+  ASSERT_NE(at, std::string::npos) << memory;
+  const int count = std::stoi(memory.substr(at + 8));
+  const auto ran = [](const std::string& number) {
+    return run_for_test({"plan", "Llama-3.1-405B", "--instance", "p5.48xlarge", "--count", number.c_str(),
+                         "--seq", "8192", "--global-batch", "64", "--top", "1"});
+  };
+  EXPECT_EQ(ran(std::to_string(count)).code, 0);
+  EXPECT_NE(ran(std::to_string(count / 2)).code, 0);
+  // Nobody published the network of several of these.
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "inf2.xlarge", "--seq", "4096", "--global-batch", "8"}),
+              HasSubstr("more memory"));
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p4d.24xlarge", "--seq", "4096", "--global-batch", "64",
+                     "--precision", "fp8"}),
+              HasSubstr("try: --precision bf16"));
   EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge", "--seq", "8192", "--global-batch", "8",
                      "--tp", "3"}),
               HasSubstr("[plan.layout]"));
+}
+
+// The name that Hugging Face has, what the whole run costs, and what is not as it was asked for.
+TEST(Plan, SaysWhatARunCostsAndWhoseItsTimeIs) {
+  const auto planned = [](std::vector<const char*> more) {
+    std::vector<const char*> words = {"plan", "meta-llama/Llama-3.1-8B", "--instance", "p5.48xlarge", "--seq",
+                                      "4096", "--global-batch",          "64",         "--top",       "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_for_test(words);
+  };
+  const auto found = nlohmann::json::parse(planned({"--tokens", "1e9", "--json"}).out)["plans"][0];
+  EXPECT_NEAR(found["usd"]["value"].get<double>(),
+              1000 * found["usd_per_million_tokens"]["value"].get<double>(), 1e-6);
+  EXPECT_NEAR(found["usd"]["value"].get<double>(), 55.04 * found["hours"]["value"].get<double>(), 0.01);
+  EXPECT_THAT(planned({"--tokens", "1e9"}).out, HasSubstr("USD"));
+  EXPECT_THAT(planned({"--compiled", "1"}).out, HasSubstr("OpenTrn compiles for NeuronCores alone"));
+  const TemporaryFolderForTest folder;
+  const std::string into = folder.path().string();
+  EXPECT_THAT(planned({"--export", "jax", "-o", into.c_str()}).out,
+              HasSubstr("Its step is that of program megatron-core"));
 }
 
 struct JobFile : testing::Test {

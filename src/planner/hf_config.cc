@@ -474,7 +474,10 @@ std::map<std::string, std::string> bare_names(const arch::Tables& tables) {
 // The catalogue's name for a name of the caller's; empty where there is none.
 std::string canonical(const arch::Tables& tables, std::string_view name) {
   const std::map<std::string, std::string> names = bare_names(tables);
-  const auto found = names.find(bare(name));
+  auto found = names.find(bare(name));
+  // As Hugging Face has it, behind who publishes it.
+  if (const size_t slash = name.rfind('/'); found == names.end() && slash != std::string_view::npos)
+    found = names.find(bare(name.substr(slash + 1)));
   return found == names.end() ? std::string() : found->second;
 }
 

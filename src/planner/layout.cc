@@ -46,7 +46,7 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
       layout.micro_batch < 1)
     return "every degree is at least 1";
   if (job.precision == Precision::kFp8 && !machine.has_fp8)
-    return fmt::format("{} has no products of float8: --precision bf16", machine.chip);
+    return fmt::format("{} has no products of float8 (--precision bf16)", machine.chip);
   if (layout.ranks() != machine.ranks)
     return fmt::format("tp x cp x pp x dp = {} ranks, and the machine has {}", layout.ranks(), machine.ranks);
   if (!divides(model.heads, layout.tp))

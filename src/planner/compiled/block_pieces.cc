@@ -556,7 +556,9 @@ std::vector<Piece> attention_half(const Model& model, Precision precision, const
   }
   piece.rows = part_of(sizes.rows, sizes.cores);
   piece.halves = true;
-  piece.selects = !piece.normed;
+  // Of what ranks have gathered a core takes its part of each sequence; whole sequences cores exchange
+  // before.
+  piece.selects = !piece.normed && !(sizes.has_own_sequences() && sizes.context == 1);
   if (sizes.updates && piece.normed) set_updates_of_attention(piece, model, sizes);
   if (sizes.has_own_sequences() && sizes.context == 1) return {piece};
   return around_keys(piece, sizes);

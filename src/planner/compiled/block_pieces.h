@@ -57,8 +57,9 @@ struct BlockSizes {
   int64_t update_ranks = 0;  // ... which ZeRO cuts over so many ranks
   bool mixes = false;        // blocks with experts
   bool again = false;        // blocks run forward again before their backward pass: first passes keep nothing
-  bool again_beside = false;  // ... their attention in one part with a backward pass above
-  bool in_window = false;     // of attention whose queries meet a window of keys
+  bool sums_before_norms = false;  // cores compute all rows of norms, of what they add up first
+  bool again_beside = false;       // ... their attention in one part with a backward pass above
+  bool in_window = false;          // of attention whose queries meet a window of keys
   bool norms_all_rows() const { return normed_rows == rows; }
   // Of experts: the norm is one of all tokens, of which each core has its own.
   bool norms_own_rows() const { return normed_rows * cores == rows; }

@@ -103,9 +103,8 @@ BlockTime block_of(PieceTimes& times, const Model& model, Precision precision, c
     const bool runs_again = sizes.again && !is_cut &&
                             (each.piece.part == Part::kMixture || each.piece.part == Part::kJointMlp ||
                              (!with_experts && each.piece.part == Part::kMlpHalf));
-    const double backward =
-        each.count * (runs_again ? behind_again(times, each.piece, sizes).seconds
-                                 : seconds_of(times, each.piece, true, sizes.adds, sizes.updates));
+    const BackwardPasses behind = backward_of(times, model, precision, each.piece, sizes, runs_again);
+    const double backward = each.count * (behind.own.seconds + behind.norm.seconds);
     out.forward += each.count * first_pass(times, each.piece, sizes).seconds;
     out.backward += backward;
     out.weights += weights_share(each.piece) * backward;
@@ -339,12 +338,14 @@ MicroBatchPasses passes_of(PieceTimes& times, const Job& job, const Machine& mac
     HalfPasses made;
     made.mixes = mixes;
     made.forward = time_of(times, half.back(), false, false);
-    made.backward = time_of(times, half.back(), true, sizes.adds, sizes.updates);
+    const BackwardPasses behind =
+        backward_of(times, model, job.precision, half.back(), sizes, mlp && sizes.again);
+    made.backward = behind.own;
+    made.norm_backward = behind.norm;
     made.first = first_pass(times, half.back(), sizes);
     made.again = sizes.again && half.size() == 1 ? attended_again(times, half[0], sizes) : made.forward;
     made.weights = std::move(weights);
     if (sizes.again && (mlp || half[0].part == Part::kJointAttention)) made.again = again_of(times, half[0]);
-    if (mlp && sizes.again) made.backward = behind_again(times, half[0], sizes);
     if (half.size() > 1) {
       made.before_keys = time_of(times, half[0], false, false);
       made.before_keys_backward = time_of(times, half[0], true, sizes.adds, sizes.updates);
@@ -565,7 +566,8 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   sizes.ep = layout.ep;
   sizes.context = layout.cp;
   sizes.again = layout.recompute == Recompute::kFull;
-  if (cores == Cores::kWholeNorms && !sizes.by_rows) sizes.normed_rows = sizes.rows;
+  const bool has_whole_norms = cores == Cores::kWholeNorms && !sizes.by_rows;
+  if (has_whole_norms) sizes.normed_rows = sizes.rows;
   sizes.again_beside = sizes.again && layout.zero < 3 && layout.cp == 1 && sizes.stages == 1 &&
                        !sizes.norms_alone() && !sizes.halves_tokens();
   if (why.empty() && (model.ffn % parts != 0 || !cores_share(model, job.precision, layout, sizes)))
@@ -580,6 +582,7 @@ std::optional<LayerTimes> CompiledLayers::layers_of(const Job& job, const Machin
   sizes.updates = !sizes.adds && layout.zero == 0 && !layout.offload && layout.pp == 1 &&
                   model.expert_layers() == 0 && model.streams == 1 &&
                   attention_is_whole(model, job.precision, sizes);
+  sizes.sums_before_norms = has_whole_norms && !sizes.updates;
   Piece embedding;
   embedding.part = model.of_images() ? Part::kPatches : Part::kEmbedding;
   embedding.rows = sizes.rows;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder_for_test.h"
+#include "planner/compiled/piece_passes.h"
 #include "planner/compiled/pieces_for_test.h"
 #include "planner/recost.h"
 
@@ -50,6 +51,51 @@ TEST(PieceTimes, DoNotTrustWhatOthersMayWrite) {
   PieceTimes careful(Generation::kV2, folder.path());
   careful.seconds(products(128));
   EXPECT_EQ(careful.compiled(), 1);
+}
+
+// Cores that compute all rows of norms add up what a half gives before its norm's backward pass, which has a
+// part of its own (decision 0279).
+TEST(PiecePasses, NormsOfAllRowsComeBehindTheCoresSum) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  Model model = small_model();
+  BlockSizes sizes;
+  sizes.rows = sizes.normed_rows = sizes.queries = sizes.keys = 128;
+  sizes.parts = sizes.cores = 2;
+  sizes.adds = true;
+  for (const bool again : {false, true}) {
+    const Piece mlp = mlp_half(model, Precision::kBf16, sizes);
+    ASSERT_TRUE(mlp.normed);
+    sizes.sums_before_norms = false;
+    const BackwardPasses whole = backward_of(times, model, Precision::kBf16, mlp, sizes, again);
+    EXPECT_EQ(whole.norm.seconds, 0);
+    sizes.sums_before_norms = true;
+    const BackwardPasses apart = backward_of(times, model, Precision::kBf16, mlp, sizes, again);
+    Piece bare = mlp;
+    bare.normed = false;
+    EXPECT_EQ(apart.own.seconds,
+              (again ? behind_again(times, bare, sizes) : time_of(times, bare, true, true)).seconds);
+    EXPECT_EQ(apart.norm.seconds,
+              time_of(times, norm_of(model, Precision::kBf16, sizes), true, true).seconds);
+    EXPECT_GT(apart.own.seconds + apart.norm.seconds, whole.own.seconds);
+  }
+}
+
+// Three heads on a rank of two cores, with sequence parallelism: cores have rows (decision 0318).
+TEST(BlockPieces, ACoreTakesItsPartOfASequenceAndHasWholeOnesAlready) {
+  Model model = small_model();
+  model.heads = model.kv_heads = 6;
+  BlockSizes sizes;
+  sizes.by_rows = true;
+  sizes.parts = 4, sizes.cores = 2;
+  sizes.queries = sizes.keys = 128;
+  for (const int64_t sequences : {1, 2}) {
+    sizes.micro_batch = sequences;
+    sizes.rows = 128 * sequences;
+    sizes.normed_rows = sizes.rows / 4;
+    const std::vector<Piece> half = attention_half(model, Precision::kBf16, sizes);
+    EXPECT_FALSE(half[0].normed);
+    EXPECT_EQ(half[0].selects, sequences == 1);
+  }
 }
 
 TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {

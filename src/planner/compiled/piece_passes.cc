@@ -85,6 +85,19 @@ PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes) 
   return time_of(times, piece, true, sizes.adds, sizes.updates) + -1 * again;
 }
 
+BackwardPasses backward_of(PieceTimes& times, const Model& model, Precision precision, Piece piece,
+                           const BlockSizes& sizes, bool runs_again) {
+  BackwardPasses made;
+  const bool is_half = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf;
+  if (sizes.sums_before_norms && is_half && piece.normed) {
+    made.norm = time_of(times, norm_of(model, precision, sizes), true, sizes.adds);
+    piece.normed = false;
+  }
+  made.own =
+      runs_again ? behind_again(times, piece, sizes) : time_of(times, piece, true, sizes.adds, sizes.updates);
+  return made;
+}
+
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes) {
   const bool keeps = piece.part == Part::kAttentionHalf || piece.part == Part::kMlpHalf ||

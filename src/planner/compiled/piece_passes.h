@@ -19,6 +19,14 @@ PieceTime again_of(PieceTimes& times, Piece piece);
 PieceTime attended_again(PieceTimes& times, Piece piece, const BlockSizes& sizes);
 // What the backward pass of an MLP adds to it, as both are one part.
 PieceTime behind_again(PieceTimes& times, Piece piece, const BlockSizes& sizes);
+
+// Of a half's backward pass. Where cores add up what they have terms of before norms, its norm is apart.
+struct BackwardPasses {
+  PieceTime own, norm;
+};
+BackwardPasses backward_of(PieceTimes& times, const Model& model, Precision precision, Piece piece,
+                           const BlockSizes& sizes, bool runs_again);
+
 // Of a block whose passes on other ticks come before its backward pass, and that runs again for that.
 PieceTime first_pass(PieceTimes& times, Piece piece, const BlockSizes& sizes);
 
