@@ -236,6 +236,13 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
        "collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: "
        "64, 1>}> : "
        "(tensor<64x9xf32>, tensor<128x1xi32>) -> tensor<64x128xf32>"},
+      // positions of an image with channels first, some outside, the second component in front
+      {"%x: tensor<16x5x6xf32>, %n: tensor<96x2xi32>", "tensor<16x96xf32>",
+       "%r = \"stablehlo.gather\"(%x, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], "
+       "collapsed_slice_dims = [1, 2], start_index_map = [2, 1], index_vector_dim = 1>, slice_sizes = "
+       "array<i64: "
+       "16, 1, 1>}> : (tensor<16x5x6xf32>, tensor<96x2xi32>) -> tensor<16x96xf32>",
+       0, 7},
       // elements that follow each other in the table and in the result
       {"%x: tensor<5x64xf32>, %i: tensor<32xi32>", "tensor<32x64xf32>",
        places_of("32x64",
