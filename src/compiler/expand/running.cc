@@ -13,7 +13,7 @@ namespace opentrn::compiler {
 
 namespace {
 
-constexpr int64_t kPartitions = 128, kShortestPiece = 64;
+constexpr int64_t kLanes = 128, kShortestPiece = 64;
 
 class Running {
  public:
@@ -24,7 +24,7 @@ class Running {
   ValueId cut(ValueId value, int64_t d) {
     const Type type = builder_.type(value);
     const int64_t length = type.dim(static_cast<int>(d));
-    const int64_t piece = std::clamp((length + kPartitions - 1) / kPartitions, kShortestPiece, kScanColumns);
+    const int64_t piece = std::clamp((length + kLanes - 1) / kLanes, kShortestPiece, kScanColumns);
     const int64_t pieces = (length + piece - 1) / piece;
     const Dims none(static_cast<size_t>(type.rank()), 0);
     Dims high = none;

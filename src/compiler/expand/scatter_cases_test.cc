@@ -147,6 +147,20 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
                "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1",
                replaces) +
            "(tensor<3x5xf32>, tensor<4x2xi32>, tensor<4xf32>) -> tensor<3x5xf32>"},
+      // a number for each element of rows, of which the second component counts; some rows outside, some
+      // twice
+      {"%x: tensor<7x24xf32>, %u: tensor<24x16xf32>", "tensor<7x24xf32>",
+       "%n = stablehlo.iota dim = 1 : tensor<24x16x1xi32>\n%c = stablehlo.iota dim = 0 : "
+       "tensor<24x16x1xi32>\n"
+       "%m = stablehlo.constant dense<9> : tensor<24x16x1xi32>\n%a = stablehlo.and %n, %m : "
+       "tensor<24x16x1xi32>\n"
+       "%i = stablehlo.concatenate %a, %c, dim = 2 : (tensor<24x16x1xi32>, tensor<24x16x1xi32>) -> "
+       "tensor<24x16x2xi32>\n" +
+           scatter_of(
+               "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 2",
+               add_f) +
+           "(tensor<7x24xf32>, tensor<24x16x2xi32>, tensor<24x16xf32>) -> tensor<7x24xf32>",
+       1e-5},
       // numbers in a list: the last of one place stays
       {"%x: tensor<9xf32>, %u: tensor<5xf32>", "tensor<9xf32>",
        "%i = stablehlo.constant dense<[[0], [2], [0], [-1], [9]]> : tensor<5x1xi32>\n" +
