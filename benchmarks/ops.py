@@ -58,12 +58,13 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "triangular_solve": ("chain", SOLVERS),
     **dict.fromkeys(("normal", "randint", "categorical"), ("chain", "rounds of a cipher, one after another")),
     **dict.fromkeys(("scan_rnn", "scan_rnn_grad"), ("chain", STEPS)),
-    "map": ("work", "rows one after another, as the program's loop has them, in one partition"),
     "attention_grad": ("chain", "nine kernels one after another through memory, of few rows each"),
     **dict.fromkeys(("segment_sum", "segment_sum_sorted", "bincount"), ("chain", COMPARED)),
     **dict.fromkeys(("segment_sum_scalars", "scatter_elements"), ("work", COMPARED)),
     "histogram": ("chain or work", COMPARED),
-    **dict.fromkeys(("segment_max", "scatter_max_rows"), ("work", "extremes at equal indices go one after another")),
+    **dict.fromkeys(
+        ("segment_max", "scatter_max_rows"), ("chain or work", "indices are sorted; few rows go one after another")
+    ),
     "cumlogsumexp": ("work", "log2(n) passes over everything, with a function of several ops"),
     "associative_scan": ("chain", "log2(n) steps of several ops, through memory"),
     "group_norm_last": ("chain", "sums over positions, then over the channels of a group: through memory, twice"),

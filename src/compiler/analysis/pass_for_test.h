@@ -103,8 +103,9 @@ inline std::vector<graph::eval::RuntimeValue> evaluated_recurrence(
   const size_t length = static_cast<size_t>(type.dims().back());
   std::vector<std::byte> bytes(data.size() * sizeof(float));
   float before = 0;
-  for (size_t i = 0; i < data.size(); ++i) {
-    if (i % length == 0) before = static_cast<float>(start[i / length]);
+  for (size_t number = 0; number < data.size(); ++number) {
+    const size_t i = call->is_backward ? data.size() - 1 - number : number;
+    if (number % length == 0) before = static_cast<float>(start[i / length]);
     before = met(call->second, met(call->first, static_cast<float>(factors[i]), before),
                  static_cast<float>(data[i]));
     std::memcpy(bytes.data() + i * sizeof(float), &before, sizeof(float));

@@ -57,6 +57,10 @@ int64_t join_products(graph::Function& function);
 // parts.
 int64_t join_functions(graph::Function& function);
 
+// Loops whose iterations hang together by recurrences of fp32 alone become ops on all iterations. Gives their
+// number.
+int64_t unfold_recurrences(graph::Function& function);
+
 // Products in loops of slices of a whole tensor, by weights that stay, move in front of the loop. Gives their
 // number.
 int64_t hoist_products(graph::Function& function);

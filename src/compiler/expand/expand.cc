@@ -53,6 +53,7 @@ std::span<const std::span<const Expansion>> expansion_families() {
       gather_column_expansions(),
       sort_key_expansions(),
       one_window_expansions(),
+      counted_scatter_expansions(),
       scatter_place_expansions(),
       extreme_scatter_expansions(),
       sum_scatter_expansions(),

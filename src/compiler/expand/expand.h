@@ -36,7 +36,8 @@ std::span<const Expansion> image_group_expansions();      // behind other convol
 std::span<const Expansion> sort_key_expansions();
 std::span<const Expansion> one_window_expansions();       // before other scatters
 std::span<const Expansion> short_dimension_expansions();  // before other reductions
-std::span<const Expansion> scatter_place_expansions();    // before other scatters
+std::span<const Expansion> counted_scatter_expansions();  // before other scatters
+std::span<const Expansion> scatter_place_expansions();    // before those behind it
 std::span<const Expansion> extreme_scatter_expansions();  // behind them
 std::span<const Expansion> sum_scatter_expansions();      // before the next three
 std::span<const Expansion> wide_scatter_expansions();

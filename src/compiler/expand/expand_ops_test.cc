@@ -384,6 +384,13 @@ std::vector<ExpansionCase> products() {
        "[1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x8x8x2xf32>, "
        "tensor<3x6x6x4xf32>) -> tensor<3x3x2x4xf32>",
        1e-5},
+      // the same with channels first: the images and the gradient of the result are turned
+      {"%x: tensor<3x16x8x8xf32>, %w: tensor<3x4x6x6xf32>", "tensor<4x16x3x3xf32>",
+       "%r = stablehlo.convolution(%x, %w) dim_numbers = [f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1], window = "
+       "{stride = "
+       "[1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<3x16x8x8xf32>, "
+       "tensor<3x4x6x6xf32>) -> tensor<4x16x3x3xf32>",
+       1e-5},
       // a kernel that SBUF does not hold whole, of more channels than those whose taps are stacked
       {"%x: tensor<1x16x1x201xf32>, %w: tensor<128x16x1x200xf32>", "tensor<1x128x1x2xf32>",
        convolution("stride = [1, 1]",
@@ -485,6 +492,13 @@ std::vector<ExpansionCase> reductions() {
            "window_dimensions = array<i64: 1, 8320>}>" +
            add + "(tensor<1x8320xf32>, tensor<f32>) -> tensor<1x8320xf32>",
        1e-3, 1},
+      // running extremes of few slabs, backwards
+      {"%x: tensor<2x5x300xf32>", "tensor<2x5x300xf32>",
+       "%low = stablehlo.constant dense<0xFF800000> : tensor<f32>\n"
+       "%r = \"stablehlo.reduce_window\"(%x, %low) <{padding = dense<[[0, 0], [0, 4], [0, 0]]> : "
+       "tensor<3x2xi64>, window_dimensions = array<i64: 1, 5, 1>}>" +
+           region("f32", "%s = stablehlo.maximum %p, %q : tensor<f32>") +
+           "(tensor<2x5x300xf32>, tensor<f32>) -> tensor<2x5x300xf32>"},
       // windows over an outer dimension, whose slabs are combined as a whole
       {"%x: tensor<4x3x6x8xf32>", "tensor<2x3x6x8xf32>",
        zero +

@@ -17,6 +17,7 @@
 #include "compiler/analysis/graph_names.h"
 #include "compiler/analysis/index_pattern.h"
 #include "compiler/expand/expand.h"
+#include "compiler/expand/varying.h"
 #include "compiler/lowering/takes.h"
 #include "graph/element_value.h"
 
@@ -31,115 +32,6 @@ constexpr int64_t kKnownPlacesMax = 1 << 24;
 bool contains(const Dims& list, int64_t d) { return std::ranges::find(list, d) != list.end(); }
 bool is_static(const Type& type) { return type.is_tensor() && type.is_static() && !type.quantization(); }
 
-// A value that another one is a view of, and where the dimensions asked for lie in it; -1: nowhere.
-struct Seen {
-  ValueId value;
-  Dims dims;
-};
-
-int64_t elements_before(std::span<const int64_t> dims, size_t count) {
-  return std::accumulate(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(count), int64_t{1},
-                         std::multiplies<>());
-}
-
-std::optional<Seen> through_reshape(const Function& function, const Op& op, Dims asked) {
-  const auto from = function.type(op.operands[0]).dims(), to = function.type(op.results[0]).dims();
-  for (int64_t& k : asked) {
-    const auto at = static_cast<size_t>(k);
-    const int64_t outer = elements_before(to, at), size = to[at];
-    k = -1;
-    for (size_t d = 0; d < from.size() && size > 1; ++d)
-      if (elements_before(from, d) == outer && from[d] == size) k = static_cast<int64_t>(d);
-    if (k < 0 && size > 1) return std::nullopt;
-  }
-  return Seen{op.operands[0], std::move(asked)};
-}
-
-// Slices that keep the dimensions asked for whole; of concatenations, the part that they lie in.
-std::optional<Seen> through_slice(const Function& function, const Op& op, const Dims& asked) {
-  ValueId value = op.operands[0];
-  for (const int64_t k : asked)
-    if (function.type(value).dim(static_cast<int>(k)) !=
-        function.type(op.results[0]).dim(static_cast<int>(k)))
-      return std::nullopt;
-  const graph::OpId id = function.value(value).op;
-  if (id != graph::kNoOp && function.op(id).kind == OpKind::concatenate_) {
-    const Op& whole = function.op(id);
-    const int64_t d = whole.integer(Attr::dimension);
-    const auto first = op.integers(Attr::start_indices)[static_cast<size_t>(d)],
-               limit = op.integers(Attr::limit_indices)[static_cast<size_t>(d)];
-    int64_t begin = 0;
-    for (const ValueId part : whole.operands) {
-      const int64_t end = begin + function.type(part).dim(static_cast<int>(d));
-      if (first >= begin && limit <= end && !contains(asked, d)) value = part;
-      begin = end;
-    }
-  }
-  return Seen{value, asked};
-}
-
-std::optional<Seen> through(const Function& function, const Op& op, Dims asked) {
-  switch (op.kind) {
-    case OpKind::broadcast_in_dim_: {
-      const Dims to = dims_of(op, Attr::broadcast_dimensions);
-      for (int64_t& k : asked) {
-        const auto from = std::ranges::find(to, k);
-        k = from == to.end() ? -1 : from - to.begin();
-      }
-      return Seen{op.operands[0], std::move(asked)};
-    }
-    case OpKind::transpose_: {
-      const Dims order = dims_of(op, Attr::permutation);
-      for (int64_t& k : asked) k = order[static_cast<size_t>(k)];
-      return Seen{op.operands[0], std::move(asked)};
-    }
-    case OpKind::reshape_: return through_reshape(function, op, std::move(asked));
-    case OpKind::slice_: return through_slice(function, op, asked);
-    default: return std::nullopt;
-  }
-}
-
-// Of elements alone, none of which looks at its place.
-bool computes_elements(const Function& function, const Op& op) {
-  return op.regions.empty() && op.results.size() == 1 && op.kind != OpKind::iota_ &&
-         has_elementwise(function, op);
-}
-
-// Whether an element differs from the one a step before it along all of `dims`.
-bool differs_along(const graph::Literal& literal, std::initializer_list<int64_t> dims) {
-  if (literal.is_splat()) return false;
-  const auto counts = literal.type().dims();
-  const auto strides = graph::row_major_strides(counts);
-  const auto size = static_cast<size_t>(graph::storage_bytes(literal.type().element()));
-  for (int64_t at = 0; at < literal.type().element_count(); ++at) {
-    int64_t before = at;
-    bool has_one = true;
-    for (const int64_t d : dims) {
-      const auto k = static_cast<size_t>(d);
-      has_one &= at / strides[k] % counts[k] > 0;
-      before -= strides[k];
-    }
-    if (has_one && std::memcmp(literal.element(at), literal.element(before), size) != 0) return true;
-  }
-  return false;
-}
-
-// Whether the value's elements differ along dimension k, as far as the ops that make it say.
-bool varies(const Function& function, ValueId value, int64_t k) {
-  const Type& type = function.type(value);
-  if (k < 0 || type.dim(static_cast<int>(k)) == 1) return false;
-  if (const auto pattern = index_pattern(function, value)) return pattern->steps[static_cast<size_t>(k)] != 0;
-  const graph::OpId id = function.value(value).op;
-  if (id == graph::kNoOp) return true;
-  const Op& op = function.op(id);
-  if (op.kind == OpKind::constant_) return differs_along(op.literal(Attr::value), {k});
-  if (const auto seen = through(function, op, {k})) return varies(function, seen->value, seen->dims[0]);
-  if (!computes_elements(function, op)) return true;
-  return std::ranges::any_of(op.operands, [&](ValueId operand) {
-    return function.type(operand).rank() == type.rank() && varies(function, operand, k);
-  });
-}
-
 // Whether the ops that make the value say that an element [i, j] is that of [i + 1, j + 1].
 bool is_by_difference(const Function& function, ValueId value, int64_t i, int64_t j) {
   const bool by_row = varies(function, value, i), by_column = varies(function, value, j);
@@ -150,9 +42,9 @@ bool is_by_difference(const Function& function, ValueId value, int64_t i, int64_
   if (id == graph::kNoOp) return false;
   const Op& op = function.op(id);
   if (op.kind == OpKind::constant_) return !differs_along(op.literal(Attr::value), {i, j});
-  if (const auto seen = through(function, op, {i, j}))
+  if (const auto seen = seen_through(function, op, {i, j}))
     return is_by_difference(function, seen->value, seen->dims[0], seen->dims[1]);
-  if (!computes_elements(function, op)) return false;
+  if (!computes_each(function, op)) return false;
   return std::ranges::all_of(op.operands, [&](ValueId operand) {
     return function.type(operand).rank() != function.type(value).rank() ||
            is_by_difference(function, operand, i, j);

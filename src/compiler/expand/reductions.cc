@@ -35,7 +35,7 @@ namespace {
 // one's result in HBM.
 constexpr int64_t kInstructionColumns = 64, kKernelColumns = 2000;
 // A gain below this is within what the schedule around it may cost.
-constexpr int64_t kLeastGain = 1000;
+constexpr int64_t kLeastRowGain = 1000;
 // A row whose elements are far apart in time gains from being cut itself; the cut is a copy.
 constexpr int64_t kCutColumns = 8192, kCutRows = 128;
 // Longer rows are cut piece by piece (windows.cc), as no copy of them fits.
@@ -166,7 +166,7 @@ std::optional<TwoSteps> two_steps(const Function& function, const Op& op) {
       reduced.front() == type.rank() - std::ssize(reduced) &&
       (are_idle || is_computed(function, op.operands[0])))
     if (const int64_t pieces = pieces_of(rows, all)) return TwoSteps{.outer = 0, .parts = pieces};
-  int64_t best = row_cost(rows, all) - kLeastGain;
+  int64_t best = row_cost(rows, all) - kLeastRowGain;
   std::optional<TwoSteps> found;
   for (size_t outer = 1; outer < reduced.size(); ++outer) {
     const int64_t kept = count_of(type, std::span(reduced).first(outer));
@@ -445,7 +445,7 @@ std::vector<ValueId> extreme_and_place(Builder& builder, const Function& functio
   return {extreme.as(type.element()).id(), index.as(function.type(op.results[1]).element()).id()};
 }
 
-constexpr Expansion kExpansions[] = {
+constexpr Expansion kReductionExpansions[] = {
     {OpKind::reduce_, reduces_single_ones, without_single_ones},
     {OpKind::reduce_, has_extreme, extreme_and_place},
     {OpKind::reduce_, has_few_columns, column_by_column},
@@ -454,6 +454,6 @@ constexpr Expansion kExpansions[] = {
 
 }  // namespace
 
-std::span<const Expansion> reduction_expansions() { return kExpansions; }
+std::span<const Expansion> reduction_expansions() { return kReductionExpansions; }
 
 }  // namespace opentrn::compiler

@@ -1,5 +1,6 @@
 // Running sums, products and extremes over rows longer than the kernel takes (lowering/scan.cc): pieces
-// beside each other, then the running total of whole pieces, which meets every element of the next.
+// beside each other, then the running total of whole pieces, which meets every element of the next. Over few
+// slabs: one after the other.
 #include <algorithm>
 
 #include "compiler/analysis/dims.h"
@@ -12,7 +13,7 @@ namespace opentrn::compiler {
 
 namespace {
 
-constexpr int64_t kPartitions = 128, kShortestPiece = 64;
+constexpr int64_t kLanes = 128, kShortestPiece = 64;
 
 class Running {
  public:
@@ -23,7 +24,7 @@ class Running {
   ValueId cut(ValueId value, int64_t d) {
     const Type type = builder_.type(value);
     const int64_t length = type.dim(static_cast<int>(d));
-    const int64_t piece = std::clamp((length + kPartitions - 1) / kPartitions, kShortestPiece, kScanColumns);
+    const int64_t piece = std::clamp((length + kLanes - 1) / kLanes, kShortestPiece, kScanColumns);
     const int64_t pieces = (length + piece - 1) / piece;
     const Dims none(static_cast<size_t>(type.rank()), 0);
     Dims high = none;
@@ -96,7 +97,36 @@ std::vector<ValueId> by_pieces(Builder& builder, const Function& function, const
               .cut(operands[0], form.dimension)};
 }
 
-constexpr Expansion kRunningExpansions[] = {{OpKind::reduce_window_, is_long_run, by_pieces}};
+// Few steps over many elements that lie behind them: slab by slab, each in all partitions, where the kernel
+// would take a row of few columns in each.
+constexpr int64_t kFewSlabs = 16, kSlabMin = 256;
+
+bool is_short_run(const Function& function, const Op& op) {
+  const auto form = running_form_of(function, op);
+  if (!form || form->length > kFewSlabs) return false;
+  const Type& type = function.type(op.operands[0]);
+  int64_t behind = 1;
+  for (int64_t d = form->dimension + 1; d < type.rank(); ++d) behind *= type.dim(static_cast<int>(d));
+  return behind >= kSlabMin;
+}
+
+std::vector<ValueId> slab_by_slab(Builder& builder, const Function& function, const Op& op,
+                                  std::span<const ValueId> operands) {
+  const RunningForm form = *running_form_of(function, op);
+  const OpKind combiner = *combiner_of(function, op);
+  std::vector<ValueId> slabs(static_cast<size_t>(form.length));
+  for (int64_t i = 0; i < form.length; ++i) {
+    const int64_t at = form.is_backward ? form.length - 1 - i : i,
+                  before = form.is_backward ? at + 1 : at - 1;
+    const ValueId slab = part_of(builder, operands[0], form.dimension, at, at + 1);
+    slabs[static_cast<size_t>(at)] =
+        i == 0 ? slab : builder.add(combiner, {slabs[static_cast<size_t>(before)], slab});
+  }
+  return {builder.concatenate(std::move(slabs), form.dimension)};
+}
+
+constexpr Expansion kRunningExpansions[] = {{OpKind::reduce_window_, is_long_run, by_pieces},
+                                            {OpKind::reduce_window_, is_short_run, slab_by_slab}};
 
 }  // namespace
 

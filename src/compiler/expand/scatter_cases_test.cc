@@ -147,6 +147,20 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
                "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1",
                replaces) +
            "(tensor<3x5xf32>, tensor<4x2xi32>, tensor<4xf32>) -> tensor<3x5xf32>"},
+      // a number for each element of rows, of which the second component counts; some rows outside, some
+      // twice
+      {"%x: tensor<7x24xf32>, %u: tensor<24x16xf32>", "tensor<7x24xf32>",
+       "%n = stablehlo.iota dim = 1 : tensor<24x16x1xi32>\n%c = stablehlo.iota dim = 0 : "
+       "tensor<24x16x1xi32>\n"
+       "%m = stablehlo.constant dense<9> : tensor<24x16x1xi32>\n%a = stablehlo.and %n, %m : "
+       "tensor<24x16x1xi32>\n"
+       "%i = stablehlo.concatenate %a, %c, dim = 2 : (tensor<24x16x1xi32>, tensor<24x16x1xi32>) -> "
+       "tensor<24x16x2xi32>\n" +
+           scatter_of(
+               "inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 2",
+               add_f) +
+           "(tensor<7x24xf32>, tensor<24x16x2xi32>, tensor<24x16xf32>) -> tensor<7x24xf32>",
+       1e-5},
       // numbers in a list: the last of one place stays
       {"%x: tensor<9xf32>, %u: tensor<5xf32>", "tensor<9xf32>",
        "%i = stablehlo.constant dense<[[0], [2], [0], [-1], [9]]> : tensor<5x1xi32>\n" +
@@ -236,6 +250,13 @@ std::vector<ExpansionCase> scatter_and_gather_cases() {
        "collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: "
        "64, 1>}> : "
        "(tensor<64x9xf32>, tensor<128x1xi32>) -> tensor<64x128xf32>"},
+      // positions of an image with channels first, some outside, the second component in front
+      {"%x: tensor<16x5x6xf32>, %n: tensor<96x2xi32>", "tensor<16x96xf32>",
+       "%r = \"stablehlo.gather\"(%x, %n) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], "
+       "collapsed_slice_dims = [1, 2], start_index_map = [2, 1], index_vector_dim = 1>, slice_sizes = "
+       "array<i64: "
+       "16, 1, 1>}> : (tensor<16x5x6xf32>, tensor<96x2xi32>) -> tensor<16x96xf32>",
+       0, 7},
       // elements that follow each other in the table and in the result
       {"%x: tensor<5x64xf32>, %i: tensor<32xi32>", "tensor<32x64xf32>",
        places_of("32x64",

@@ -4,10 +4,11 @@
 // As a convolution each position of the kernel would be a tap, with the images' channels to sum over nothing
 // but the batch: one row of the Tensor engine, again for every position. Here each place of the result is one
 // product of two matrices, positions by channels. Positions go over partitions, where channels are innermost
-// in memory, so nothing is transposed. A single place, as of a convolution of one tap, is one product in
-// every order.
+// in memory, so nothing is transposed; images with channels first are turned once. A single place, as of a
+// convolution of one tap, is one product in every order.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/dims.h"
@@ -22,6 +23,8 @@ namespace {
 constexpr int64_t kGradientPlacesMax = 64;
 // Fewer positions for each place leave rows of the Tensor engine idle here too.
 constexpr int64_t kPositionsMin = 16;
+// Channels of a layer, which are this convolution's batch, that are worth a turn: a few images are not.
+constexpr int64_t kTurnedBatchMin = 16;
 
 int64_t size_of(const Type& type, int64_t dimension) { return type.dim(static_cast<int>(dimension)); }
 
@@ -58,8 +61,45 @@ class WeightGradient {
     const int64_t places = count_of(result_, out_), positions = count_of(kernel_, taps_);
     if (places == 1) return positions >= kPositionsMin;
     return places <= kGradientPlacesMax && positions >= kPositionsMin && positions >= 4 * places &&
-           op_.integer(Attr::input_batch_dimension) == image_.rank() - 1 &&
-           op_.integer(Attr::kernel_output_feature_dimension) == kernel_.rank() - 1;
+           (has_positions_in_front() || batch_size() >= kTurnedBatchMin);
+  }
+
+  // What is summed over lies over partitions as it is.
+  bool has_positions_in_front() const {
+    return count_of(result_, out_) == 1 ||
+           (op_.integer(Attr::input_batch_dimension) == image_.rank() - 1 &&
+            op_.integer(Attr::kernel_output_feature_dimension) == kernel_.rank() - 1);
+  }
+
+  // The same convolution of operands with what was their channels last.
+  ValueId turned(Builder& builder, ValueId image, ValueId kernel) const {
+    Dims of_image{op_.integer(Attr::input_feature_dimension)},
+        of_kernel{op_.integer(Attr::kernel_input_feature_dimension)}, spatial;
+    of_image.insert(of_image.end(), in_.begin(), in_.end());
+    of_kernel.insert(of_kernel.end(), taps_.begin(), taps_.end());
+    of_image.push_back(op_.integer(Attr::input_batch_dimension));
+    of_kernel.push_back(op_.integer(Attr::kernel_output_feature_dimension));
+    for (int64_t d = 1; d <= std::ssize(in_); ++d) spatial.push_back(d);
+    const int64_t last = std::ssize(in_) + 1;
+    Builder::Attributes attributes;
+    const auto moved = [&](Attr attr) -> std::optional<graph::Attribute> {
+      switch (attr) {
+        case Attr::input_feature_dimension:
+        case Attr::kernel_input_feature_dimension: return graph::Attribute(int64_t{0});
+        case Attr::input_batch_dimension:
+        case Attr::kernel_output_feature_dimension: return graph::Attribute(last);
+        case Attr::input_spatial_dimensions:
+        case Attr::kernel_spatial_dimensions: return graph::Attribute(spatial);
+        default: return std::nullopt;
+      }
+    };
+    for (const auto& [attr, value] : op_.attributes) {
+      const auto changed = moved(attr);
+      attributes.emplace_back(attr, changed ? *changed : value);
+    }
+    return builder.add(OpKind::convolution_,
+                       {builder.transpose(image, of_image), builder.transpose(kernel, of_kernel)},
+                       std::move(attributes), {result_});
   }
 
   ValueId made(Builder& builder, ValueId image, ValueId kernel) const {
@@ -229,7 +269,9 @@ bool is_weight_gradient(const Function& function, const Op& op) {
 
 std::vector<ValueId> as_products(Builder& builder, const Function& function, const Op& op,
                                  std::span<const ValueId> operands) {
-  return {WeightGradient(function, op).made(builder, operands[0], operands[1])};
+  const WeightGradient gradient(function, op);
+  if (!gradient.has_positions_in_front()) return {gradient.turned(builder, operands[0], operands[1])};
+  return {gradient.made(builder, operands[0], operands[1])};
 }
 
 constexpr Expansion kWeightGradients[] = {{OpKind::convolution_, is_weight_gradient, as_products}};

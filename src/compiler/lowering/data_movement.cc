@@ -219,6 +219,19 @@ bool pad_with_gaps(Lowering& lowering, const Op& op, const View& out) {
   return true;
 }
 
+// What would be turned row by row into the places that a pad gives its rows is turned as a whole first.
+View turned_before(Lowering& lowering, const View& place, const View& source) {
+  constexpr int64_t kBlocksFewer = 4;
+  std::vector<int64_t> dims;
+  for (const isa::Dim& dim : source.dims) dims.push_back(dim.count);
+  View whole = source;
+  int64_t step = 1;
+  for (size_t i = dims.size(); i-- > 0; step *= dims[i]) whole.dims[i] = {step, dims[i]};
+  const int64_t by_rows = turned_at_once(place, source);
+  return by_rows > 0 && turned_at_once(whole, source) >= kBlocksFewer * by_rows ? lowering.copied(source)
+                                                                                : source;
+}
+
 // Source element i of a dimension goes to low + i * (interior + 1); those outside the result are left out.
 void pad(Lowering& lowering, const Op& op) {
   View source = lowering.view(op.operands[0]);
@@ -240,7 +253,8 @@ void pad(Lowering& lowering, const Op& op) {
     place.offset += (low[i] + first * step) * out.dims[i].step;
     place.dims[i] = {out.dims[i].step * step, count};
   }
-  if (source.element_count() > 0) lowering.emitter().copy(place, source, true);
+  if (source.element_count() > 0)
+    lowering.emitter().copy(place, turned_before(lowering, place, source), true);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "compiler/lowering/joint_transfers.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/repeated_columns.h"
 #include "compiler/lowering/rotated_words.h"
 #include "compiler/lowering/row_reduction.h"
 #include "compiler/lowering/short_rows.h"
@@ -75,7 +76,9 @@ class RowwiseKernel {
     keep_results();
     if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
-    const int64_t block = group_.whole_rows ? columns_ : std::min(columns_, kFreeColumns / farthest_);
+    const int64_t most = kFreeColumns / farthest_, block = group_.whole_rows || columns_ <= most
+                                                               ? columns_
+                                                               : whole_repetitions(operands_, most);
     for (int64_t column = 0; column < columns_; column += block) {
       invariant_.clear();
       for (int64_t row = 0; row < rows_; row += kPartitions) {
@@ -117,7 +120,7 @@ class RowwiseKernel {
     return outputs_.contains(value) && lowering_.is_in_kept_place(value);
   }
   bool has_kept_place() const {
-    return std::ranges::any_of(outputs_, [&](const auto& output) { return is_in_kept_place(output.first); });
+    return std::ranges::any_of(outputs_, [&](const auto& made) { return is_in_kept_place(made.first); });
   }
 
   // A product without batches and reductions is symmetric. Its left operand should lie as it is needed then;
@@ -270,23 +273,12 @@ class RowwiseKernel {
   }
 
   bool is_lone_reduction() const {
-    const Op& op = function_.op(group_.ops[0]);
-    return group_.ops.size() == 1 && op.kind == OpKind::reduce_ &&
-           graph::is_float(function_.type(op.results[0]).element());
+    return group_.ops.size() == 1 && source_op().kind == OpKind::reduce_ &&
+           graph::is_float(function_.type(source_op().results[0]).element());
   }
 
   Tile load(const Matrix& m, bool narrow, int64_t row_begin, int64_t row_count) {
     return lowering_.fetch(m, row_begin, row_count, narrow ? 0 : column_begin_, narrow ? 1 : column_count_);
-  }
-
-  // Results made in whole rows may stay in SBUF.
-  bool turns_in_whole_tiles() const {
-    if (!source_) return true;
-    const auto panels = source_->panels();
-    return std::all_of(panels.begin(), panels.end(), [&](const ColumnBlock& panel) {
-      return panel.begin % kPartitions == 0 &&
-             (panel.count % kPartitions == 0 || panel.begin + panel.count == columns_);
-    });
   }
 
   void keep_results() {
@@ -296,7 +288,8 @@ class RowwiseKernel {
       if (lowering_.is_in_place(value)) continue;
       const View whole = lowering_.view(value);
       Arrangement arrangement = lowering_.arrangement_of(value);
-      if (m.columns() == 1 || !turns_in_whole_tiles()) arrangement.by_columns = false;
+      if (m.columns() == 1 || (source_ && !has_whole_panels(*source_, columns_)))
+        arrangement.by_columns = false;
       emitter_.residency().reserve(whole, rows_, whole.element_count() / rows_, arrangement);
     }
   }
@@ -357,9 +350,10 @@ class RowwiseKernel {
       auto found = invariant_.find({key, column_begin_});
       if (found == invariant_.end()) {
         const int64_t rows = std::min(kPartitions, rows_);
-        const auto spaced = spaced_columns(lowering_, value, m, rows, column_begin_, column_count_);
-        const Tile tile = spaced ? *spaced : load(m, narrow_, 0, rows);
-        found = invariant_.emplace(std::pair(key, column_begin_), tile).first;
+        auto tile = spaced_columns(lowering_, value, m, rows, column_begin_, column_count_);
+        if (!tile) tile = repeated(value, m, 0, rows);
+        if (!tile) tile = load(m, narrow_, 0, rows);
+        found = invariant_.emplace(std::pair(key, column_begin_), *tile).first;
       }
       return found->second.row_range(0, row_count_);
     }
@@ -382,12 +376,18 @@ class RowwiseKernel {
       if (is_new) found->second = load(m, narrow_, row_begin_, row_count_);
       return found->second;
     }
-    if (source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
-    auto found = loads_.find(key);
-    if (found != loads_.end()) return found->second;
-    const auto apart = spaced_.loaded(m, here());
-    found = loads_.emplace(key, apart ? *apart : load(m, narrow_, row_begin_, row_count_)).first;
-    return found->second;
+    if (const auto found = loads_.find(key); found != loads_.end()) return found->second;
+    auto tile = repeated(value, m, row_begin_, row_count_);
+    if (!tile && source_ && !narrow_ && joint_.joins(m, here())) return joint_.loaded(key, m, here());
+    if (!tile) tile = spaced_.loaded(m, here());
+    return loads_.emplace(key, tile ? *tile : load(m, narrow_, row_begin_, row_count_)).first->second;
+  }
+
+  // Whole numbers, and what is reduced, are expected in all columns.
+  std::optional<Tile> repeated(ValueId value, const Matrix& m, int64_t row_begin, int64_t row_count) {
+    if (narrow_ || transposed_) return std::nullopt;
+    const bool as_it_is = graph::is_float(function_.type(value).element()) && !users_.reduces(value, ops_);
+    return load_repeated(lowering_, m, {row_begin, row_count, column_begin_, column_count_}, as_it_is);
   }
 
   std::optional<int64_t> period_of_rows(const Matrix& m) const {
@@ -732,7 +732,7 @@ class RowwiseKernel {
   }
 
   bool reduced_in_slabs() {
-    const Op& op = function_.op(group_.ops[0]);
+    const Op& op = source_op();
     return group_.ops.size() == 1 && op.kind == OpKind::reduce_ && !splat_of(function_, op.operands[0]) &&
            reduce_slabs(emitter_, slab_op(function_, op), operands_.at({op.operands[0], false}),
                         outputs_.at(op.results[0]));

@@ -102,11 +102,15 @@ class ShortRows {
       return emitter_.residency().holds(tensor) || emitter_.is_moved(tensor);
     };
     for (const auto& [key, m] : operands_)
-      if (stays(m) && !(m.same_in_every_row() && m.same_in_every_column())) return false;
+      if (stays(m) && !is_worth_memory() && !(m.same_in_every_row() && m.same_in_every_column()))
+        return false;
     for (const auto& [value, m] : outputs_)
       if (lowering_.is_in_kept_place(value) || stays(m)) return false;
     return find_blocks();
   }
+
+  // So many tiles of rows take longer than what is kept takes to HBM and back.
+  bool is_worth_memory() const { return group_.rows() >= 4 * kRowsLeast; }
 
   void compute() {
     for (const RunsOfRows& block : blocks_) {

@@ -136,4 +136,11 @@ const Op* GroupUsers::only(ValueId value, std::span<const graph::OpId> ops, bool
                                                                   : &function_.op(found->second.first);
 }
 
+bool GroupUsers::reduces(ValueId value, std::span<const graph::OpId> ops) const {
+  return std::ranges::any_of(ops, [&](graph::OpId id) {
+    const Op& op = function_.op(id);
+    return op.kind == OpKind::reduce_ && op.operands[0] == value;
+  });
+}
+
 }  // namespace opentrn::compiler

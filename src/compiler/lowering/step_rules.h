@@ -52,6 +52,8 @@ class GroupUsers {
   GroupUsers(const graph::Function& function, const Plan& plan, int index);
   // The one op that reads the value, if it is among `ops`; null where `others` read it, too.
   const graph::Op* only(graph::ValueId value, std::span<const graph::OpId> ops, bool others) const;
+  // Whether one of them reduces the value as it is.
+  bool reduces(graph::ValueId value, std::span<const graph::OpId> ops) const;
 
  private:
   const graph::Function& function_;

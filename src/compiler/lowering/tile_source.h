@@ -50,6 +50,15 @@ class TileSource {
   virtual Tile sums(const RowBlock& rows, const ColumnBlock& tile) = 0;
 };
 
+// Panels of whole blocks of 128 columns, but for the last.
+inline bool has_whole_panels(const TileSource& source, int64_t columns) {
+  for (const ColumnBlock& panel : source.panels())
+    if (panel.begin % kPartitions != 0 ||
+        (panel.count % kPartitions != 0 && panel.begin + panel.count != columns))
+      return false;
+  return true;
+}
+
 // Bytes of a partition that the source holds, with those that are loaded ahead.
 int64_t product_bytes(const graph::Function& function, const graph::Op& op, const Choices& choices,
                       Generation generation);

@@ -122,6 +122,11 @@ std::optional<Turn> turn_of(const View& dst, const View& src) {
 
 bool is_transposed(const View& dst, const View& src) { return turn_of(dst, src).has_value(); }
 
+int64_t turned_at_once(const View& dst, const View& src) {
+  const auto turn = turn_of(dst, src);
+  return turn ? std::min(kBlock, turn->rows.count) * std::min(kBlock, turn->columns.count) : 0;
+}
+
 bool copy_transposed(Emitter& emitter, const View& dst, const View& src) {
   const auto turn = turn_of(dst, src);
   if (!turn) return false;
@@ -282,7 +287,9 @@ bool load_strided(Emitter& emitter, const Tile& dst, const View& src) {
   if (dst.space != isa::MemorySpace::kSbuf || dst.runs != 1 || dst.groups != 1 ||
       dst.rows * dst.columns < kElementsMin || !engines_reach(dst.offset / dst.row_elements, dst.rows))
     return false;
-  const std::vector<isa::Dim> dims = src.merged().dims;
+  std::vector<isa::Dim> dims = src.merged().dims;
+  if (dims.size() == 1 && dims[0].count == dst.rows * dst.columns)  // a row goes on where the other ends
+    dims = {{dims[0].step * dst.columns, dst.rows}, {dims[0].step, dst.columns}};
   if (dims.size() != 2 || dims[0].count != dst.rows || dims[1].count != dst.columns ||
       !is_near(dims[1].step) || dims[0].step == 0 || dst.columns < kSideMin)
     return false;

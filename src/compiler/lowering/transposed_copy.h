@@ -12,6 +12,8 @@ namespace opentrn::compiler {
 // Whether it has done the copy: false where DMA by itself is as good, or the form is another.
 bool copy_transposed(Emitter& emitter, const View& dst, const View& src);
 bool is_transposed(const View& dst, const View& src);  // whether copy_transposed() would do it
+// Elements of a block that it turns at once, at most; 0 where it does not.
+int64_t turned_at_once(const View& dst, const View& src);
 // From one element for each row, or for all.
 bool copy_filling(Emitter& emitter, const View& dst, const View& src);
 // From elements a few places apart to neighbours: slices with a step, reversals. With `gaps_are_written` the

@@ -154,8 +154,8 @@ class Pipeline {
     if (improves_) {
       improve();
       int64_t changes = 0;
-      for (const std::string_view name :
-           {"unroll-loops", "hoist-products", "sum-behind-loops", "join-loops", "compare-fractions"})
+      for (const std::string_view name : {"unfold-recurrences", "unroll-loops", "hoist-products",
+                                          "sum-behind-loops", "join-loops", "compare-fractions"})
         changes += pass(name);
       if (changes > 0) improve();
       return;
