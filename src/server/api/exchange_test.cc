@@ -274,6 +274,26 @@ TEST_F(Exchanges, ReasoningIsToldApart) {
   EXPECT_EQ(whole["choices"][0]["message"]["content"], "said");
 }
 
+TEST_F(Exchanges, ItemsOfAnAssistantAreOneMessage) {
+  const Json rows = open("responses", R"({"model": "tiny", "input": [{"role": "user", "content": "a"},
+      {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "so"}]},
+      {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+      {"type": "function_call", "call_id": "c2", "name": "g", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "c1", "output": "1"},
+      {"type": "reasoning", "summary": [{"type": "summary_text", "text": "then"}]},
+      {"role": "assistant", "content": "b"}, {"role": "assistant", "content": "c"},
+      {"type": "reasoning", "summary": [{"type": "summary_text", "text": "cut off"}]}]})")
+                        ->inputs()[0]["messages"];
+  ASSERT_EQ(rows.size(), 5U);
+  EXPECT_EQ(rows[1]["reasoning_content"], "so");
+  EXPECT_EQ(rows[1]["tool_calls"].size(), 2U);
+  EXPECT_EQ(rows[1]["tool_calls"][1]["id"], "c2");
+  EXPECT_EQ(rows[2]["tool_call_id"], "c1");
+  EXPECT_EQ(rows[3]["reasoning_content"], "then");
+  EXPECT_EQ(rows[3]["content"], "b");
+  EXPECT_EQ(rows[4]["content"], "c");
+}
+
 TEST_F(Exchanges, ResponsesAreRemembered) {
   std::string first;
   for (int i = 0; i < 3; ++i) {

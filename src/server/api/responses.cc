@@ -34,14 +34,15 @@ std::string content_of(const Json& value, const std::string& where) {
   for (const Json& part : value) {
     const Json& kind = field(part, "type");
     const Json& own = field(part, kind == "refusal" ? "refusal" : "text");
-    if (!is_word(kind, {"input_text", "output_text", "text", "summary_text", "refusal"}) || !own.is_string())
+    if (!is_word(kind, {"input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal"}) ||
+        !own.is_string())
       refuse(fmt::format("{} has a part of type {}; the model reads text", where, shown_value(kind)), where);
     text += own.get<std::string>();
   }
   return text;
 }
 
-std::optional<Message> message_of(const Json& item, const std::string& where) {
+Message message_of(const Json& item, const std::string& where) {
   const Json& stated = field(item, "type");
   const Json kind = stated.is_null() && !item.contains("type") ? Json("message") : stated;
   if (kind == "message") {
@@ -63,11 +64,30 @@ std::optional<Message> message_of(const Json& item, const std::string& where) {
                    .content = content_of(field(item, "output"), where + ".output"),
                    .call_id = id.is_string() ? id.get<std::string>() : ""};
   }
-  if (kind != "reasoning")
-    refuse(fmt::format("{}.type is {}; there are message, function_call, function_call_output", where,
-                       shown_value(kind)),
-           where);
-  return std::nullopt;
+  if (kind == "reasoning") {
+    const Json& content = field(item, "content");
+    return Message{.role = "assistant",
+                   .reasoning = content.is_null() ? content_of(field(item, "summary"), where + ".summary")
+                                                  : content_of(content, where + ".content")};
+  }
+  refuse(fmt::format("{}.type is {}; there are message, reasoning, function_call, function_call_output",
+                     where, shown_value(kind)),
+         where);
+}
+
+// What an assistant thought, said and called stands in items of its own, and is one message of a template.
+void add_item(std::vector<Message>& messages, Message next) {
+  const bool goes_on = next.role == "assistant" && !messages.empty() && messages.back().role == "assistant" &&
+                       messages.back().content.empty() &&
+                       (messages.back().calls.empty() || next.content.empty());
+  if (!goes_on) {
+    messages.push_back(std::move(next));
+    return;
+  }
+  Message& last = messages.back();
+  last.content += next.content;
+  last.reasoning += next.reasoning;
+  std::ranges::move(next.calls, std::back_inserter(last.calls));
 }
 
 Json text_part(const std::string& text) {
@@ -104,8 +124,11 @@ class Response : public Exchange {
     const Json& input = body_["input"];
     if (input.is_string()) said_.push_back({"user", input.get<std::string>()});
     for (size_t i = 0; input.is_array() && i < input.size(); ++i)
-      if (auto message = message_of(input[i], fmt::format("input[{}]", i)))
-        said_.push_back(std::move(*message));
+      add_item(said_, message_of(input[i], fmt::format("input[{}]", i)));
+    // A thought behind which nothing was said or called.
+    std::erase_if(said_, [](const Message& message) {
+      return !message.reasoning.empty() && message.content.empty() && message.calls.empty();
+    });
     if (said_.empty()) refuse("input is empty", "input");
     read_tools();
     read_format();
