@@ -16,8 +16,8 @@
 NB_MODULE(_shardy, module) {
   namespace nb = nanobind;
   using namespace nb::literals;
-  using opentrn::spmd::SplitPart;
   using opentrn::spmd::SplitAxes;
+  using opentrn::spmd::SplitPart;
   using Shapes = std::vector<std::vector<int64_t>>;
   nb::class_<SplitAxes>(module, "SplitAxes")
       .def(nb::init<std::map<std::string, int64_t>>(), "sizes"_a)
