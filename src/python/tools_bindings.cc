@@ -35,6 +35,7 @@
 #include "monitor/neuron_top.h"
 #include "monitor/node_sets.h"
 #include "monitor/plugin_resource.h"
+#include "monitor/pods_info.h"
 #include "monitor/resource_slices.h"
 #include "python/unlocked.h"
 
@@ -303,6 +304,19 @@ void bind_kubernetes(nb::module_& module) {
              return std::make_unique<monitor::Machine>(machine_named(instance));
            }),
            "instance"_a = "")
+      .def(
+          "pods_info",
+          [](const monitor::Machine& self,
+             const std::vector<std::tuple<std::string, std::string, std::string, std::string, std::string>>&
+                 rows,
+             double period) {
+            std::vector<monitor::HeldDevice> held;
+            for (const auto& [resource, id, pod, name_space, container] : rows)
+              held.push_back({resource, id, pod, name_space, container});
+            return monitor::pods_info(self, held, period).dump();
+          },
+          "held"_a, "period"_a,
+          "The object neuron_k8s_info as JSON, of (resource, ID, pod, namespace, container) of each device.")
       .def(
           "annotations",
           [](const monitor::Machine& self, const std::string& pod, const std::string& others) {

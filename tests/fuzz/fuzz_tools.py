@@ -411,7 +411,7 @@ def kubelet(rng: random.Random) -> None:
                 chosen = resource.preferred(each.available_deviceIDs, each.must_include_deviceIDs, each.allocation_size)
                 if len(set(chosen)) != len(chosen):
                     raise Broken(f"a device twice: {chosen}")
-    json.dumps(k8s_info.info_of(parsed(listing), rng.choice(MACHINES), 1.0))
+    json.dumps(k8s_info.info_of(parsed(listing), _core.NodeMachine(rng.choice(MACHINES)["instance_type"]), 1.0))
 
 
 def slurm_words(rng: random.Random) -> None:

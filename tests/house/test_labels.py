@@ -31,11 +31,10 @@ ALLOWED = {
     ("model/compiled.py", "_NeedsStages"): "caught by compile(), which takes the model in stages",
     ("model/stages.py", "KeyError"): "caught where it is raised",
     ("torch/ranges.py", "_Unchecked"): "caught where the check begins",
-    ("torch/eager/stored.py", "_Foreign"): "caught by restore(), after which the call is traced",
     ("cli/interrupts.py", "Terminated"): "SIGTERM, not an error",
     ("cli/interrupts.py", "DeadlineExceeded"): "the deadline, not an error",
     ("cli/", "argparse.ArgumentTypeError"): "argparse makes the message of it",
-    ("jax/shardy.py", "ValueError"): "a process of its own without OpenTrn, whose text becomes the fault `shardy`",
+    ("jax/shardy.py", "ValueError"): "a process of its own without the package, whose text becomes the fault `shardy`",
     ("jax/shardy.py", "PartsOfAxes"): "the same",
 }
 

@@ -17,7 +17,7 @@ from opentrn.tools import cloudwatch, reports
 from opentrn.tools.kubernetes import k8s_info, messages
 from opentrn.tools.prometheus import Collector
 
-TRN2 = _core.machine_facts("trn2.48xlarge")
+NODE = _core.NodeMachine("trn2.48xlarge")
 REPORT = {
     "neuron_runtime_data": [{"neuron_runtime_tag": "job", "report": {
         "neuroncore_counters": {"neuroncores_in_use": {"5": {"neuroncore_utilization": 50.0}}},
@@ -67,7 +67,7 @@ def test_pods_by_core_and_device():
         ("p0", "c0", "aws.amazon.com/neuroncore", ["5", "6"]), ("p1", "c1", "aws.amazon.com/neuron", ["3"]),
         ("p2", "c2", "nvidia.com/gpu", ["0"]), ("p3", "c3", "aws.amazon.com/neuron", ["99", "x", "-1"]),
     )  # fmt: skip
-    info = k8s_info.info_of(response, TRN2, 15.0)
+    info = k8s_info.info_of(response, NODE, 15.0)
     assert set(info["neuroncores_k8s_info"]) == {"5", "6", "12", "13", "14", "15"}
     assert set(info["neurondevices_k8s_info"]) == {"1", "3"}
     assert info["neuroncores_k8s_info"]["5"] == {
@@ -106,7 +106,7 @@ def test_any_bytes_of_a_kubelet_are_read_or_no_message(content):
     except Exception as error:  # protobuf's DecodeError, which gRPC turns into a status
         assert type(error).__name__ == "DecodeError"
         return
-    assert k8s_info.info_of(response, TRN2, 1.0)["error"] == ""
+    assert k8s_info.info_of(response, NODE, 1.0)["error"] == ""
 
 
 @pytest.mark.parametrize("period", ["0", "nan", "-1", "1e9"])

@@ -1289,6 +1289,11 @@ class NodeMachine:
 
     def __init__(self, instance: str = '') -> None: ...
 
+    def pods_info(self, held: Sequence[tuple[str, str, str, str, str]], period: float) -> str:
+        """
+        The object neuron_k8s_info as JSON, of (resource, ID, pod, namespace, container) of each device.
+        """
+
     def annotations(self, pod: str, others: str) -> str:
         """
         Of a pod beside the others on the node, as JSON. InputError where no contiguous set is free.

@@ -21,8 +21,6 @@ from opentrn.tools.kubernetes.messages import classes_of, grpc_module
 
 SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 _CALL_S = 5.0
-_PREFIX = "aws.amazon.com/"
-_NAME_MAX = 253  # of a pod, a namespace
 
 # Of Kubernetes' published pkg/kubelet/apis/podresources/v1/api.proto, as far as it is read here; other fields of the
 # same messages are passed over.
@@ -36,42 +34,18 @@ MESSAGES: dict[str, list[tuple[str, int, str]]] = {
 METHOD = "/v1.PodResourcesLister/List"
 
 
-def _held(response: Any) -> Iterator[tuple[str, int, str, str, str]]:
-    """(resource, number, pod, namespace, container) of every Neuron device that a container has."""
+def _held(response: Any) -> Iterator[tuple[str, str, str, str, str]]:
+    """(resource, ID, pod, namespace, container) of every device that a container has."""
     for pod in response.pod_resources:
         for container in pod.containers:
             for devices in container.devices:
-                if not devices.resource_name.startswith(_PREFIX):
-                    continue
-                kind = devices.resource_name.removeprefix(_PREFIX)
                 for name in devices.device_ids:
-                    if name.isascii() and name.isdecimal() and len(name) < 8:
-                        yield kind, int(name), pod.name, pod.namespace, container.name
+                    yield devices.resource_name, name, pod.name, pod.namespace, container.name
 
 
-def info_of(response: Any, machine: dict[str, Any], period: float) -> dict[str, Any]:
+def info_of(response: Any, machine: _core.NodeMachine, period: float) -> dict[str, Any]:
     """The object neuron_k8s_info. Numbers that the machine does not have are left out."""
-    owner = {core: device["index"] for device in machine["devices"] for core in device["cores"]}
-    cores_of = {device["index"]: device["cores"] for device in machine["devices"]}
-    cores: dict[str, Any] = {}
-    devices: dict[str, Any] = {}
-
-    def put(rows: dict[str, Any], number: int, pod: str, namespace: str, container: str) -> None:
-        row = rows.setdefault(
-            str(number), {"pod_name": pod[:_NAME_MAX], "namespace": namespace[:_NAME_MAX], "container_name": []}
-        )
-        if container not in row["container_name"]:
-            row["container_name"].append(container[:_NAME_MAX])
-
-    for kind, number, *who in _held(response):
-        if kind == "neuroncore" and number in owner:
-            put(cores, number, *who)
-            put(devices, owner[number], *who)
-        elif kind in ("neuron", "neurondevice") and number in cores_of:
-            put(devices, number, *who)
-            for core in cores_of[number]:
-                put(cores, core, *who)
-    return {"period": period, "neuroncores_k8s_info": cores, "neurondevices_k8s_info": devices, "error": ""}
+    return json.loads(machine.pods_info(list(_held(response)), period))
 
 
 class Kubelet:
@@ -85,7 +59,7 @@ class Kubelet:
             )
         grpc_module()
         self._socket, self._period = socket, period
-        self._machine = _core.machine_facts(instance)
+        self._machine = _core.NodeMachine(instance)
         self._asked = -period
         self._last: dict[str, Any] = {}
 
