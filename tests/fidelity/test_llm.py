@@ -123,8 +123,9 @@ def test_attention_without_a_kernel_and_a_sequence_in_parts_change_the_time() ->
         ).time_us
 
     assert time_of(False, 1) > time_of(True, 1)
-    layers = [time_of(True, ranks, 2) - time_of(True, ranks) for ranks in (1, 8)]
-    assert 0 < layers[1] < layers[0]  # norms and sums are of an eighth of the rows
+    # Norms and sums are of an eighth of the rows. Of two steps' difference that would say little: layers overlap.
+    assert time_of(True, 8) < time_of(True, 1) < time_of(True, 1, 2)
+    assert time_of(True, 8) < time_of(True, 8, 2) < time_of(True, 1, 2)
     with pytest.raises(Exception, match="512 rows of a model divided by 1024 ranks"):
         time_of(True, 1024)
 

@@ -171,10 +171,11 @@ NEURONX_CC = [
 def command_line(rng: random.Random) -> None:
     words = words_of(rng, NEURONX_CC)
     with refusals():
-        command = neuronx_cc.parse(words)
-        if not command.model or not command.target:
-            raise Broken("a command line without a model")
-        neuronx_cc._options(command.words, command.target)
+        command = _core.neuronx_cc(words)
+        if command.command == "compile":
+            if not command.model or not command.target:
+                raise Broken("a command line without a model")
+            neuronx_cc._options(command.flags, command.target)
     with refusals():
         _core.cache_dir_of_flags(" ".join(words))
     with refusals():
@@ -187,7 +188,7 @@ def parallel_words(rng: random.Random) -> None:
     known = ["--command", "collect", "compile", "clean", "analyze", "--analyze-output", "out", "--analyze-verbosity",
              "2", "--command=clear-locks", "python", "train.py"]  # fmt: skip
     with refusals():
-        found = parallel_compile._parse(words_of(rng, known))
+        found = _core.parallel_compile(words_of(rng, known))
         if found.verbosity not in (1, 2):
             raise Broken(f"verbosity {found.verbosity}")
     with tempfile.TemporaryDirectory() as place:
