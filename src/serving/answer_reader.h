@@ -162,7 +162,7 @@ class ThoughtReader final : public AnswerReader {
 };
 
 // In which form a model writes its calls.
-enum class CallForm : uint8_t { kHermes, kLlama, kMistral, kGlm, kMiniMax, kSeed };
+enum class CallForm : uint8_t { kHermes, kLlama, kMistral, kGlm, kMiniMax, kSeed, kDeepSeek, kKimi };
 
 // A reader of answers that may hold calls in this form.
 std::unique_ptr<AnswerReader> reader_of_calls(CallForm form);

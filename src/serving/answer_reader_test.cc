@@ -185,6 +185,30 @@ TEST(HermesReader, ArgumentsMayStandBetweenTags) {
   }
 }
 
+TEST(HermesReader, CallsMayStandBetweenTokensOfTheirOwn) {
+  const AnswerPart f{Kind::kCall, R"({"a": "<|"})", "f"}, g{Kind::kCall, "{}", "g"};
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    EXPECT_THAT(read(reader_of_calls(CallForm::kDeepSeek),
+                     "So.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\":"
+                     " \"<|\"}\n```"
+                     "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+                     "｜tool▁calls▁end｜>",
+                     seed),
+                ElementsAre(AnswerPart{Kind::kText, "So.", ""}, f, g));
+    EXPECT_THAT(
+        read(reader_of_calls(CallForm::kKimi),
+             "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+             "{\"a\": \"<|\"}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}"
+             "<|tool_call_end|><|tool_calls_section_end|>",
+             seed),
+        ElementsAre(f, g));
+    const char* none =
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+    EXPECT_THAT(read(reader_of_calls(CallForm::kDeepSeek), none, seed),
+                ElementsAre(AnswerPart{Kind::kText, none, ""}));
+  }
+}
+
 // Texts of marks and their pieces in any order: where a text is cut changes nothing of what is read, and of
 // text that is no mark nothing is lost.
 TEST(AnswerReaders, ReadTheSameWhereverATextIsCut) {
@@ -219,6 +243,7 @@ TEST(AnswerReaders, ReadTheSameWhereverATextIsCut) {
       [] { return reader_of_calls(CallForm::kLlama); },
       [] { return reader_of_calls(CallForm::kMistral); },
       [] { return reader_of_calls(CallForm::kGlm); },
+      [] { return reader_of_calls(CallForm::kKimi); },
       [] { return thinking(false); },
       [] { return thinking(true); },
       [] { return std::make_unique<HarmonyReader>(); },

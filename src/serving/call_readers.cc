@@ -168,6 +168,10 @@ std::unique_ptr<AnswerReader> reader_of_calls(CallForm form) {
     case CallForm::kGlm: return std::make_unique<HermesReader>("<tool_call>", "</tool_call>", true);
     case CallForm::kMiniMax:
       return std::make_unique<HermesReader>("<minimax:tool_call>", "</minimax:tool_call>");
+    case CallForm::kDeepSeek:
+      return std::make_unique<HermesReader>("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>");
+    case CallForm::kKimi:
+      return std::make_unique<HermesReader>("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>");
     case CallForm::kSeed: return std::make_unique<HermesReader>("<seed:tool_call>", "</seed:tool_call>");
   }
   return nullptr;

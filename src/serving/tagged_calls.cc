@@ -62,6 +62,47 @@ AnswerParts calls_between(std::string_view text, const Tags& tags) {
   return calls;
 }
 
+struct Tokens {
+  std::string_view call, call_end, separator;
+};
+constexpr Tokens kDeepSeek = {"<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"};
+constexpr Tokens kKimi = {"<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"};
+
+// A name with its arguments; of DeepSeek V3 and R1 `function`, and then the name on a line and JSON as
+// Markdown has code; of Kimi `functions.NAME:NUMBER`. Nothing for another text.
+std::optional<AnswerPart> token_call(std::string_view name, std::string_view arguments) {
+  if (name == "function") {
+    const size_t line = std::min(arguments.find('\n'), arguments.size());
+    name = stripped(arguments.substr(0, line));
+    arguments = stripped(arguments.substr(line));
+    constexpr std::string_view kFence = "```";
+    if (arguments.starts_with("```json")) arguments.remove_prefix(7);
+    if (arguments.ends_with(kFence)) arguments.remove_suffix(kFence.size());
+  }
+  if (name.starts_with("functions.")) name = name.substr(10, name.rfind(':') - 10);
+  arguments = stripped(arguments);
+  const auto found = nlohmann::json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  if (!is_name(name) || !found.is_object()) return std::nullopt;
+  return AnswerPart{Kind::kCall, std::string(arguments), std::string(name)};
+}
+
+AnswerParts calls_between(std::string_view text, const Tokens& tokens) {
+  AnswerParts calls;
+  for (size_t at; (at = text.find(tokens.call)) != std::string_view::npos;) {
+    text.remove_prefix(at + tokens.call.size());
+    const size_t end = std::min(text.find(tokens.call_end), text.size());
+    const std::string_view body = text.substr(0, end);
+    text.remove_prefix(end);
+    const size_t separator = body.find(tokens.separator);
+    if (separator == std::string_view::npos) return {};
+    auto call = token_call(stripped(body.substr(0, separator)),
+                           stripped(body.substr(separator + tokens.separator.size())));
+    if (!call) return {};
+    calls.push_back(std::move(*call));
+  }
+  return calls;
+}
+
 AnswerParts named_call(std::string_view text) {
   const size_t first = std::min(text.find("<arg_key>"), text.size());
   const std::string_view name = stripped(text.substr(0, first));
@@ -81,6 +122,8 @@ AnswerParts named_call(std::string_view text) {
 AnswerParts tagged_calls(std::string_view text, bool has_bare_names) {
   for (const Tags& tags : {kFunction, kInvoke})
     if (text.find(tags.call) != std::string_view::npos) return calls_between(text, tags);
+  for (const Tokens& tokens : {kDeepSeek, kKimi})
+    if (text.find(tokens.call) != std::string_view::npos) return calls_between(text, tokens);
   return has_bare_names ? named_call(text) : AnswerParts{};
 }
 

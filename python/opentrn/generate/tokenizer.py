@@ -224,6 +224,10 @@ def _generation() -> type:
     return Generation
 
 
+# What a template raises that adds what is no text, or gets variables of another kind or depth than it takes.
+_OF_VARIABLES = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+
+
 class ChatTemplate:
     """A chat template in Jinja, run as transformers runs it: in a sandbox, without access to Python's objects."""
 
@@ -270,6 +274,5 @@ class ChatTemplate:
                 {**self._words, **(variables or {}), "messages": messages, "tools": tools,
                  "add_generation_prompt": begins_answer}
             )  # fmt: skip
-        # The others: a template that adds what is no text, or variables of another kind than it takes.
-        except (self._error, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        except (self._error, *_OF_VARIABLES) as error:
             raise InputError(f"the chat template refuses the messages: {error}", label="generate.template") from error

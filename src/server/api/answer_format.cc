@@ -32,14 +32,17 @@ struct Calls {
   CallForm form;
 };
 // The first whose mark a template has.
-constexpr std::array<Calls, 8> kCalls = {{{"glm45", "<arg_key>", CallForm::kGlm},
-                                          {"minimax_m2", "<minimax:tool_call>", CallForm::kMiniMax},
-                                          {"seed_oss", "<seed:tool_call>", CallForm::kSeed},
-                                          {"hermes", "<tool_call>", CallForm::kHermes},
-                                          {"qwen3_coder", "<function=", CallForm::kHermes},
-                                          {"mistral", "[TOOL_CALLS]", CallForm::kMistral},
-                                          {"llama3_json", "<|python_tag|>", CallForm::kLlama},
-                                          {"llama4_json", "Environment: ipython", CallForm::kLlama}}};
+constexpr std::array<Calls, 11> kCalls = {{{"glm45", "<arg_key>", CallForm::kGlm},
+                                           {"minimax_m2", "<minimax:tool_call>", CallForm::kMiniMax},
+                                           {"seed_oss", "<seed:tool_call>", CallForm::kSeed},
+                                           {"deepseek_v3", "<｜tool▁calls▁begin｜>", CallForm::kDeepSeek},
+                                           {"deepseek_v31", "<｜tool▁calls▁begin｜>", CallForm::kDeepSeek},
+                                           {"kimi_k2", "<|tool_calls_section_begin|>", CallForm::kKimi},
+                                           {"hermes", "<tool_call>", CallForm::kHermes},
+                                           {"qwen3_coder", "<function=", CallForm::kHermes},
+                                           {"mistral", "[TOOL_CALLS]", CallForm::kMistral},
+                                           {"llama3_json", "<|python_tag|>", CallForm::kLlama},
+                                           {"llama4_json", "Environment: ipython", CallForm::kLlama}}};
 
 template <typename Rows>
 auto row_of(const Rows& rows, std::string_view name, const char* option) {

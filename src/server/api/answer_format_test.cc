@@ -27,6 +27,8 @@ TEST(AnswerFormat, IsWhatTheTemplateHasMarksOf) {
   EXPECT_EQ(format_of("<tool_call>{name}<arg_key>").calls, CallForm::kGlm);
   EXPECT_EQ(format_of("<minimax:tool_call><invoke").calls, CallForm::kMiniMax);
   EXPECT_EQ(format_of("<seed:tool_call><function=").calls, CallForm::kSeed);
+  EXPECT_EQ(format_of("'<｜tool▁calls▁begin｜>'").calls, CallForm::kDeepSeek);
+  EXPECT_EQ(format_of("<|tool_calls_section_begin|>").calls, CallForm::kKimi);
 }
 
 TEST(AnswerFormat, AMarkThatIsASpecialTokenMustBeInTheText) {
