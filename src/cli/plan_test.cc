@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,6 +13,13 @@
 
 namespace opentrn::cli {
 namespace {
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
 
 using testing::HasSubstr;
 
@@ -302,12 +310,7 @@ TEST(Plan, ExportsWhatTrainingProgramsRead) {
     words.insert(words.end(), more.begin(), more.end());
     return run_for_test(words);
   };
-  const auto text = [&](const char* name) {
-    std::ifstream in(folder.path() / name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  };
+  const auto text = [&](const char* name) { return text_of(folder.path() / name); };
   ASSERT_EQ(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "1"}).code, 0);
   EXPECT_THAT(text("megatron.args"), HasSubstr("--tensor-model-parallel-size 8\n"));
   EXPECT_THAT(text("megatron.args"), HasSubstr("--num-query-groups 8\n"));
@@ -365,12 +368,7 @@ TEST(Plan, RecomputationIsInTheWordsOfItsProgram) {
     words.insert(words.end(), more.begin(), more.end());
     return run_for_test(words);
   };
-  const auto text = [&](const char* name) {
-    std::ifstream in(folder.path() / name);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  };
+  const auto text = [&](const char* name) { return text_of(folder.path() / name); };
   const std::vector<const char*> stages = {
       "--tp", "8",       "--pp", "4", "--vpp", "5", "--zero", "1", "--micro-batch", "1", "--recompute-layers",
       "2",    "--export"};

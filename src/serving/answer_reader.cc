@@ -41,11 +41,11 @@ std::optional<std::string> word_behind(std::string_view text, std::string_view m
 
 }  // namespace
 
-void HermesReader::add_text(AnswerParts& parts, std::string_view text) const {
+void MarkedCallReader::add_text(AnswerParts& parts, std::string_view text) const {
   if (!text.empty() && !(calls_ > 0 && is_space(text))) parts.push_back({Kind::kText, std::string(text), {}});
 }
 
-bool HermesReader::add_call(AnswerParts& parts, std::string_view body) {
+bool MarkedCallReader::add_call(AnswerParts& parts, std::string_view body) {
   AnswerParts calls = tagged_calls(body, has_bare_names_);
   if (is_call(stripped(body))) calls = {{Kind::kCall, std::string(stripped(body)), {}}};
   calls_ += std::ssize(calls);
@@ -69,7 +69,7 @@ AnswerParts OneCallReader::rest() {
   return {{Kind::kCall, held, {}}};
 }
 
-AnswerParts HermesReader::add(std::string_view text) {
+AnswerParts MarkedCallReader::add(std::string_view text) {
   held_ += text;
   AnswerParts parts;
   for (;;) {
@@ -87,7 +87,7 @@ AnswerParts HermesReader::add(std::string_view text) {
   }
 }
 
-AnswerParts HermesReader::rest() {
+AnswerParts MarkedCallReader::rest() {
   const std::string held = std::exchange(held_, {});
   AnswerParts parts;
   // One that has begun and has no end may be whole but for it.

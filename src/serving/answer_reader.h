@@ -55,10 +55,10 @@ class OneCallReader final : public AnswerReader {
 
 // Calls between marks: JSON in the form of Hermes' models, `<tool_call>{"name": ..., "arguments":
 // {...}}</tool_call>`, or arguments between tags (tagged_calls.h).
-class HermesReader final : public AnswerReader {
+class MarkedCallReader final : public AnswerReader {
  public:
-  explicit HermesReader(std::string open = "<tool_call>", std::string close = "</tool_call>",
-                        bool has_bare_names = false)
+  explicit MarkedCallReader(std::string open = "<tool_call>", std::string close = "</tool_call>",
+                            bool has_bare_names = false)
       : open_(std::move(open)), close_(std::move(close)), has_bare_names_(has_bare_names) {}
   AnswerParts add(std::string_view text) override;
   AnswerParts rest() override;

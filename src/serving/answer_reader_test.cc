@@ -34,7 +34,7 @@ AnswerParts read(const std::unique_ptr<AnswerReader>& reader, std::string_view t
   return parts;
 }
 
-TEST(HermesReader, FindsCallsWhereverTheTextIsCut) {
+TEST(MarkedCallReader, FindsCallsWhereverTheTextIsCut) {
   const std::string call = R"({"name": "f", "arguments": {"a": [1, "<"]}})";
   const std::string text =
       "So <be> it<tool_call>\n" + call + "\n</tool_call>\n<tool_call>no call</tool_call>end";
@@ -57,7 +57,7 @@ TEST(TextReader, WithoutToolsEverythingIsText) {
               ElementsAre(AnswerPart{Kind::kText, "<tool_call>{}", ""}));
 }
 
-TEST(HermesReader, ACallThatWasCutOffIsOne) {
+TEST(MarkedCallReader, ACallThatWasCutOffIsOne) {
   EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "<tool_call> {\"name\": \"g\"}", 1),
               ElementsAre(AnswerPart{Kind::kCall, "{\"name\": \"g\"}", ""}));
   EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "a <tool_c", 1),
@@ -83,7 +83,7 @@ TEST(HarmonyReader, AnAnswerInNoChannelIsText) {
               ElementsAre(AnswerPart{Kind::kText, "{\"a\": 1}", ""}));
 }
 
-TEST(HermesReader, SpacesBeforeACallAreNoTextWhereverItIsCut) {
+TEST(MarkedCallReader, SpacesBeforeACallAreNoTextWhereverItIsCut) {
   const std::string call = R"({"name": "f", "arguments": {}})";
   for (unsigned seed = 0; seed < 50; ++seed) {
     EXPECT_THAT(read(reader_of_calls(CallForm::kHermes), "one \n\n<tool_call>" + call, seed),
@@ -151,7 +151,7 @@ TEST(ThoughtReader, WhatIsBetweenTheMarksIsReasoning) {
   }
 }
 
-TEST(HermesReader, ArgumentsMayStandBetweenTags) {
+TEST(MarkedCallReader, ArgumentsMayStandBetweenTags) {
   const AnswerPart call{Kind::kCall, "", "f", {{"a", "one\ntwo"}, {"b", "3"}}};
   const AnswerPart none{Kind::kCall, "", "g", {}};
   for (unsigned seed = 0; seed < 50; ++seed) {
@@ -185,7 +185,7 @@ TEST(HermesReader, ArgumentsMayStandBetweenTags) {
   }
 }
 
-TEST(HermesReader, CallsMayStandBetweenTokensOfTheirOwn) {
+TEST(MarkedCallReader, CallsMayStandBetweenTokensOfTheirOwn) {
   const AnswerPart f{Kind::kCall, R"({"a": "<|"})", "f"}, g{Kind::kCall, "{}", "g"};
   for (unsigned seed = 0; seed < 50; ++seed) {
     EXPECT_THAT(read(reader_of_calls(CallForm::kDeepSeek),

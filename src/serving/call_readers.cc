@@ -162,17 +162,17 @@ bool MistralReader::read_call(AnswerParts& parts) {
 
 std::unique_ptr<AnswerReader> reader_of_calls(CallForm form) {
   switch (form) {
-    case CallForm::kHermes: return std::make_unique<HermesReader>();
+    case CallForm::kHermes: return std::make_unique<MarkedCallReader>();
     case CallForm::kLlama: return std::make_unique<LlamaReader>();
     case CallForm::kMistral: return std::make_unique<MistralReader>();
-    case CallForm::kGlm: return std::make_unique<HermesReader>("<tool_call>", "</tool_call>", true);
+    case CallForm::kGlm: return std::make_unique<MarkedCallReader>("<tool_call>", "</tool_call>", true);
     case CallForm::kMiniMax:
-      return std::make_unique<HermesReader>("<minimax:tool_call>", "</minimax:tool_call>");
+      return std::make_unique<MarkedCallReader>("<minimax:tool_call>", "</minimax:tool_call>");
     case CallForm::kDeepSeek:
-      return std::make_unique<HermesReader>("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>");
+      return std::make_unique<MarkedCallReader>("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>");
     case CallForm::kKimi:
-      return std::make_unique<HermesReader>("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>");
-    case CallForm::kSeed: return std::make_unique<HermesReader>("<seed:tool_call>", "</seed:tool_call>");
+      return std::make_unique<MarkedCallReader>("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>");
+    case CallForm::kSeed: return std::make_unique<MarkedCallReader>("<seed:tool_call>", "</seed:tool_call>");
   }
   return nullptr;
 }

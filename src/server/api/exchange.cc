@@ -202,7 +202,7 @@ std::string Exchange::take(size_t index, AnswerDelta delta) {
           call_of({part.kind, std::exchange(row.text, {}), std::move(part.name), std::move(part.values)},
                   tools_.list);
       // Mistral's templates refuse ids that are not nine letters and digits.
-      if (served_.answers.calls == serving::CallForm::kMistral) row.call->id = row.call->id.substr(5, 9);
+      if (served_.answers.calls == serving::CallForm::kMistral) row.call->id = new_id("").substr(0, 9);
       answer.calls.push_back(*row.call);
     } else {
       (part.kind == Kind::kThought ? answer.reasoning : answer.text) += row.text;
